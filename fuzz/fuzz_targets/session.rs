@@ -1,5 +1,5 @@
-//! Any bytes as both directions of a connection of the session protocol that `WEIR_PROTOCOL` names. If `WEIR_SHOW` is
-//! set, the conversation is printed as text.
+//! Any bytes as both directions of a connection of the session protocol that `WEIR_PROTOCOL` names. If
+//! `WEIR_SHOW` is set, the conversation is printed as text.
 #![no_main]
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};

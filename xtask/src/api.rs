@@ -1,10 +1,12 @@
-//! `cargo xtask api [--check]` writes the public API of the library `weir` to `docs/api.md`, one line per item.
+//! `cargo xtask api [--check]` writes the public API of the library `weir` to `docs/api.md`, one line per
+//! item.
 //!
-//! The page is made from the sources: what `lib.rs` declares or re-exports as `pub`, module by module, with the first
-//! sentence of its documentation: fields, variants, functions, associated types and constants. A re-export of an item of
-//! another crate of this workspace is followed to its declaration. Of a crate that is re-exported as a whole, the page
-//! shows its root, and the names of the modules below. Items of other crates, and items made by macros, are named only.
-//! `--check`, and the test in this file, fail if the page is not what the sources say.
+//! The page is made from the sources: what `lib.rs` declares or re-exports as `pub`, module by module, with
+//! the first sentence of its documentation: fields, variants, functions, associated types and constants. A
+//! re-export of an item of another crate of this workspace is followed to its declaration. Of a crate that is
+//! re-exported as a whole, the page shows its root, and the names of the modules below. Items of other
+//! crates, and items made by macros, are named only. `--check`, and the test in this file, fail if the page
+//! is not what the sources say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use syn::spanned::Spanned;
@@ -165,7 +167,8 @@ impl Listed {
     }
 }
 
-/// The module that a path begins at, and what of the path is left; `None` for crates outside of the workspace.
+/// The module that a path begins at, and what of the path is left; `None` for crates outside of the
+/// workspace.
 fn start<'p>(files: &Files, module: &Module, path: &'p [String]) -> Option<(Module, &'p [String])> {
     let is_module = |module: &Module| files.contains_key(module);
     match path.first()?.as_str() {

@@ -35,7 +35,8 @@ const STEPS: &[(&str, Step)] = &[
     ("python", Step::Chore(crate::python::tests_if_possible, &[])),
     ("spark", Step::Chore(crate::python::spark_tests_if_possible, &[])),
     ("site", Step::Chore(crate::site::run_if_possible, &[])),
-    // The broker of Kafka comes from Maven, the collector of OpenTelemetry from PyPI; the tests skip themselves without them.
+    // The broker of Kafka comes from Maven, the collector of OpenTelemetry from PyPI; the tests skip
+    // themselves without them.
     ("features", Step::Chore(crate::features::run, &[])),
     ("gallery", Step::Chore(crate::gallery::run, &["--check"])),
 ];
@@ -64,7 +65,8 @@ pub fn run(_args: &[String]) -> Result {
 
 fn cargo(args: &[&str]) -> Result {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // The same cases in each run: a push fails for its own change only. Other cases are tried by each `cargo test`.
+    // The same cases in each run: a push fails for its own change only. Other cases are tried by each
+    // `cargo test`.
     let status = Command::new(program).args(args).env("PROPTEST_RNG_SEED", "1").current_dir(root()).status();
     let status = status.map_err(said("cargo"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }

@@ -1,9 +1,10 @@
 //! `cargo xtask compare OLD NEW [FILE|FOLDER…]`: two builds of `weir` give the same answers.
 //!
-//! Both programs run each question of [`QUESTIONS`] over every capture, and each command of [`COMMANDS`] once. Each
-//! time they run in an empty folder. Standard output, standard error, the exit status and the files in the folder must
-//! be equal, byte for byte. Without file arguments: all captures of the project, and those of `../shared` if that
-//! folder exists. Run it before landing a refactoring; a commit that changes rows on purpose names them.
+//! Both programs run each question of [`QUESTIONS`] over every capture, and each command of [`COMMANDS`]
+//! once. Each time they run in an empty folder. Standard output, standard error, the exit status and the
+//! files in the folder must be equal, byte for byte. Without file arguments: all captures of the project, and
+//! those of `../shared` if that folder exists. Run it before landing a refactoring; a commit that changes
+//! rows on purpose names them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,9 +16,9 @@ use std::thread::ScopedJoinHandle;
 
 use crate::shell::{Result, root, said, write};
 
-/// The questions: arguments before and after `-r FILE`. Together they cover every command that reads captures, and all
-/// kinds of results: packets, lines, files, connections, sessions, parts of sessions, events, streams, matches,
-/// statistics; filters on each layer; one worker and two; both engines.
+/// The questions: arguments before and after `-r FILE`. Together they cover every command that reads
+/// captures, and all kinds of results: packets, lines, files, connections, sessions, parts of sessions,
+/// events, streams, matches, statistics; filters on each layer; one worker and two; both engines.
 const QUESTIONS: &[(&[&str], &[&str])] = &[
     (&["packets"], &[]),
     (&["packets", "-w", "x.pcap"], &["tcp or udp"]),

@@ -1,7 +1,8 @@
-//! `cargo xtask dist`: what users install, in `target/dist`: the Python wheel, a Debian package, and an archive with a static binary.
+//! `cargo xtask dist`: what users install, in `target/dist`: the Python wheel, a Debian package, and an
+//! archive with a static binary.
 //!
-//! With `--test`, each is installed into a fresh root: a virtual environment, a Debian that `debootstrap` makes, and a directory with nothing
-//! but the archive.
+//! With `--test`, each is installed into a fresh root: a virtual environment, a Debian that `debootstrap`
+//! makes, and a directory with nothing but the archive.
 
 use crate::python;
 use crate::shell::{Result, build_weir, need, output, root, said, target, write};

@@ -1,5 +1,5 @@
-//! `cargo xtask dpdk [--release]`: Weir's plug-in for DPDK, compiled for the DPDK of this machine. It is put beside the executable,
-//! where Weir looks for it.
+//! `cargo xtask dpdk [--release]`: Weir's plug-in for DPDK, compiled for the DPDK of this machine. It is put
+//! beside the executable, where Weir looks for it.
 
 use crate::shell::{Result, need, output, root, target};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! `cargo xtask features`: fetches a broker of Kafka with Maven and the modules of an OpenTelemetry collector with pip, compiles `weir`
-//! with the features that are off by default, and runs their tests.
+//! `cargo xtask features`: fetches a broker of Kafka with Maven and the modules of an OpenTelemetry collector
+//! with pip, compiles `weir` with the features that are off by default, and runs their tests.
 
 use crate::shell::{Result, find, output, root, said, target};
 use std::path::Path;
@@ -10,11 +10,13 @@ const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy
 /// gRPC, and the messages of OTLP.
 const MODULES: [&str; 2] = ["grpcio", "opentelemetry-proto"];
 
-/// The features compile librdkafka, a client of gRPC, LuaJIT and PCRE2. Clippy checks the workspace with them, and their tests run.
+/// The features compile librdkafka, a client of gRPC, LuaJIT and PCRE2. Clippy checks the workspace with
+/// them, and their tests run.
 pub const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/lua,weir-cli/pcre2";
 const TESTS: &[&str] = &["kafka", "otlp", "requests", "scripts", "alerts"];
 
-/// Fetches the other ends of the tests, unless they are there, and runs the tests. Those without one are skipped.
+/// Fetches the other ends of the tests, unless they are there, and runs the tests. Those without one are
+/// skipped.
 pub fn run(_args: &[String]) -> Result {
     for (name, fetch, packages) in [
         ("broker of Kafka", fetch_broker as fn(&Path) -> Result, "maven default-jdk-headless"),

@@ -1,9 +1,9 @@
 //! The imports between the files of a crate, and the cycles in them.
 //!
-//! Files are modules. A path (`use`, an expression, a type) that begins with `crate`, `self`, `super` or a module below
-//! its own leads from one module to another; a name that a module only re-exports leads to where the name is declared.
-//! A folder is one unit with its `mod.rs`: relations between a module and those inside it do not count. Code under
-//! `#[cfg(test)]` does not count, and neither do paths inside macro calls.
+//! Files are modules. A path (`use`, an expression, a type) that begins with `crate`, `self`, `super` or a
+//! module below its own leads from one module to another; a name that a module only re-exports leads to where
+//! the name is declared. A folder is one unit with its `mod.rs`: relations between a module and those inside
+//! it do not count. Code under `#[cfg(test)]` does not count, and neither do paths inside macro calls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -98,7 +98,8 @@ struct File {
     tests: Vec<Module>,
 }
 
-/// The module that declares the target of a path. `None` if the target is in another crate or in the module itself.
+/// The module that declares the target of a path. `None` if the target is in another crate or in the module
+/// itself.
 fn target(files: &BTreeMap<Module, File>, module: &Module, path: &[String], depth: usize) -> Option<Module> {
     let (mut at, mut rest) = modules::start(module, path, |module| files.contains_key(module))?;
     while let Some(name) = rest.first() {

@@ -1,6 +1,8 @@
-//! `cargo xtask wheel`, `cargo xtask python-tests`, `cargo xtask spark-tests`: the Python package `weir`, of the crate `weir-py`.
+//! `cargo xtask wheel`, `cargo xtask python-tests`, `cargo xtask spark-tests`: the Python package `weir`, of
+//! the crate `weir-py`.
 //!
-//! Tools come from PyPI into a virtual environment below `target`; no package of the system is needed beside Python with `venv`.
+//! Tools come from PyPI into a virtual environment below `target`; no package of the system is needed beside
+//! Python with `venv`.
 
 use crate::shell::{Result, build_weir, find, output, root, said, target};
 use std::hash::{Hash as _, Hasher as _};
@@ -29,8 +31,8 @@ const TESTERS: &[&str] = &[
     "ipykernel",
 ];
 
-/// What the tests of the data source of Spark use: Spark, which needs Java 17 or later, and Sail, which runs the same programs.
-/// Sail 0.7 takes clients of Spark up to 4.2, and these take pandas below 3.
+/// What the tests of the data source of Spark use: Spark, which needs Java 17 or later, and Sail, which runs
+/// the same programs. Sail 0.7 takes clients of Spark up to 4.2, and these take pandas below 3.
 const SPARKS: &[&str] =
     &["pytest", "pyspark[connect]>=4.2,<4.3", "pysail>=0.7", "pyarrow", "pandas<3", "fsspec", "aiohttp"];
 
@@ -59,8 +61,9 @@ pub fn test_wheel(wheel: &Path) -> Result {
     if names.contains("shop.example.net") { Ok(()) } else { Err(format!("the names of TLS are {names}")) }
 }
 
-/// Runs the tests, doctests and notebooks of the package, and the checkers of types. The library is that of the workspace, as CI has built it;
-/// `--wheel`: builds and installs the wheel instead, with optimisation. Further words are arguments of pytest, which then runs alone.
+/// Runs the tests, doctests and notebooks of the package, and the checkers of types. The library is that of
+/// the workspace, as CI has built it; `--wheel`: builds and installs the wheel instead, with optimisation.
+/// Further words are arguments of pytest, which then runs alone.
 pub fn tests(args: &[String]) -> Result {
     let (flags, words): (Vec<_>, Vec<_>) = args.iter().partition(|word| *word == "--wheel");
     let python = environment("python", TESTERS)?;
@@ -74,8 +77,8 @@ pub fn tests(args: &[String]) -> Result {
         command.args(["-m"]).args(words);
         command
     };
-    // Doctests are those of the complete package: its native part is not in the source tree. Examples of captures are named from the top
-    // folder.
+    // Doctests are those of the complete package: its native part is not in the source tree. Examples of
+    // captures are named from the top folder.
     let mut pytest = run_in(&root(), &["pytest", "-p", "no:cacheprovider", "-c"]);
     pytest.arg(&config).arg("--rootdir").arg(root());
     pytest.args(["--pyargs", "weir", "crates/weir-py/tests", "docs/python.md"]).args(&words);
@@ -100,7 +103,8 @@ pub fn tests(args: &[String]) -> Result {
     run(&mut run_in(&package, &["pyright", "--pythonpath", &python.to_string_lossy()]))
 }
 
-/// Runs the tests of the data source of Spark, on this machine. The library is that of the workspace. Words are arguments of pytest.
+/// Runs the tests of the data source of Spark, on this machine. The library is that of the workspace. Words
+/// are arguments of pytest.
 pub fn spark_tests(words: &[String]) -> Result {
     find("java")
         .ok_or("java is not installed\n  apt-get install --no-install-recommends openjdk-17-jre-headless")?;
@@ -189,7 +193,8 @@ fn build(is_debug: bool) -> Result<PathBuf> {
     newest.ok_or_else(|| format!("maturin made no wheel in {}", wheels.display()))
 }
 
-/// An interpreter with all that the package works with, and the folder of the package, compiled with optimisation.
+/// An interpreter with all that the package works with, and the folder of the package, compiled with
+/// optimisation.
 pub fn with_package() -> Result<(PathBuf, PathBuf)> {
     let python = environment("python", TESTERS)?;
     let folder = installed(&python)?;

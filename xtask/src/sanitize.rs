@@ -1,9 +1,9 @@
-//! `cargo xtask sanitize [miri|address|loom]`: the tests of code with `unsafe`, under Miri and AddressSanitizer; and the protocol of a
-//! recorder's ring under all interleavings, by loom.
+//! `cargo xtask sanitize [miri|address|loom]`: the tests of code with `unsafe`, under Miri and
+//! AddressSanitizer; and the protocol of a recorder's ring under all interleavings, by loom.
 //!
-//! Miri checks the memory of flow tables; it interprets everything, so no generated code, system calls or C libraries.
-//! AddressSanitizer checks these, too, but only memory errors and leaks. Compiled functions themselves have no
-//! instrumentation: the verifier and the comparison with the interpreter check them.
+//! Miri checks the memory of flow tables; it interprets everything, so no generated code, system calls or C
+//! libraries. AddressSanitizer checks these, too, but only memory errors and leaks. Compiled functions
+//! themselves have no instrumentation: the verifier and the comparison with the interpreter check them.
 
 use std::process::Command;
 

@@ -89,7 +89,7 @@ pub fn build_example(name: &str) -> Result<PathBuf> {
 
 /// The same of another crate.
 pub fn build_example_of(package: &str, name: &str) -> Result<PathBuf> {
-    build(&["--package", package, "--example", name], &format!("examples/{name}"), true)
+    build(&["--package", package, "--all-features", "--example", name], &format!("examples/{name}"), true)
 }
 
 /// The folder of everything that is built, in which this program lies.

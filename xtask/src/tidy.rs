@@ -186,7 +186,8 @@ fn long_functions<'a>(lines: &[&'a str]) -> Vec<(usize, &'a str)> {
     long
 }
 
-/// A crate inherits the workspace's lints, has a README, and forbids `unsafe` unless one of its files is an exception.
+/// A crate inherits the workspace's lints, has a README, and forbids `unsafe` unless one of its files is an
+/// exception.
 fn check_crate(name: &str, text: &str, settings: &Settings, report: &mut Report) -> Result {
     if !text.contains("[lints]\nworkspace = true") {
         report.fault(name, 0, "no `[lints] workspace = true`");

@@ -1,7 +1,8 @@
 //! Nanoseconds per record, compared with hash maps of libraries.
 //!
-//! `cargo run --release -p weir-aggregate --example record_cost [RECORDS]`: count and sum by a key of five words, for several numbers
-//! of groups. The maps hash with SipHash (`std`) and with foldhash, the default of `hashbrown`; neither has windows or bounds.
+//! `cargo run --release -p weir-aggregate --example record_cost [RECORDS]`: count and sum by a key of five
+//! words, for several numbers of groups. The maps hash with SipHash (`std`) and with foldhash, the default of
+//! `hashbrown`; neither has windows or bounds.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -15,7 +16,8 @@ use weir_aggregate::{
 
 const KEY_WORDS: usize = 5;
 
-/// The keys of the records: two addresses, and ports and protocol in one word. Hosts with lower numbers are more frequent.
+/// The keys of the records: two addresses, and ports and protocol in one word. Hosts with lower numbers are
+/// more frequent.
 pub fn keys(records: usize, groups: u64) -> Vec<[u64; KEY_WORDS]> {
     let mut state = 1_u64;
     let mut next = || {

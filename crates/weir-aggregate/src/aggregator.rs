@@ -54,7 +54,8 @@ impl Aggregator {
     ///
     /// # Panics
     ///
-    /// If the record has not the words that the plan says: a mistake of the compiled program, which no traffic causes.
+    /// If the record has not the words that the plan says: a mistake of the compiled program, which no
+    /// traffic causes.
     #[inline]
     pub fn record(&mut self, record: &Record<'_>) {
         assert_eq!(record.key.len(), self.plan.params().key_words, "words of the key");
@@ -84,9 +85,10 @@ impl Aggregator {
         match self.panes.binary_search_by_key(&number, |open| open.number) {
             Ok(position) => self.current = position,
             Err(position) => {
-                // Before the first capture time, any times are possible. Afterwards, panes of wrong times cannot take the place of
-                // others: the next ones after the closed ones have room in any case. The first record after a long silence is
-                // further ahead, because the capture time follows only with the next record.
+                // Before the first capture time, any times are possible. Afterwards, panes of wrong times
+                // cannot take the place of others: the next ones after the closed ones have room in any case.
+                // The first record after a long silence is further ahead, because the capture time follows
+                // only with the next record.
                 let has_room = match self.first_open.map(|first| first.saturating_add(panes_max as i64)) {
                     Some(end) => {
                         number < end || self.panes_from(end) < self.plan.params().limits.panes_ahead_max
@@ -110,12 +112,13 @@ impl Aggregator {
         self.panes.len() - self.panes.partition_point(|open| open.number < number)
     }
 
-    /// Closes panes whose end is at or before the capture time `capture_ns` less the allowed lateness. Later records for them are
-    /// dropped and counted. A time before an earlier one changes nothing. Closed panes are returned in the order of time.
+    /// Closes panes whose end is at or before the capture time `capture_ns` less the allowed lateness. Later
+    /// records for them are dropped and counted. A time before an earlier one changes nothing. Closed panes
+    /// are returned in the order of time.
     ///
     /// Called before the first record, the capture time also bounds the panes that wrong times can open
-    /// ([`Limits::panes_max`](crate::Limits::panes_max)). Otherwise, the first panes are open until their time comes, whatever
-    /// their times are, and which records are dropped depends on the number of workers.
+    /// ([`Limits::panes_max`](crate::Limits::panes_max)). Otherwise, the first panes are open until their
+    /// time comes, whatever their times are, and which records are dropped depends on the number of workers.
     pub fn advance(&mut self, capture_ns: i64) -> Vec<Partial> {
         let params = self.plan.params();
         let Some(first) = params.windows.first_open(capture_ns.saturating_sub_unsigned(params.lateness_ns))
@@ -130,8 +133,8 @@ impl Aggregator {
         self.close(closed)
     }
 
-    /// Time was set back, or forward beyond the capture time so far: all panes are closed, and time goes on at `capture_ns`. The
-    /// merger has to [restart](crate::Merger::restart), too.
+    /// Time was set back, or forward beyond the capture time so far: all panes are closed, and time goes on
+    /// at `capture_ns`. The merger has to [restart](crate::Merger::restart), too.
     pub fn restart(&mut self, capture_ns: i64) -> Vec<Partial> {
         let params = self.plan.params();
         let Some(first) = params.windows.first_open(capture_ns.saturating_sub_unsigned(params.lateness_ns))

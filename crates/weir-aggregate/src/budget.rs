@@ -5,9 +5,9 @@ pub(crate) const BLOCK_BYTES: u64 = 16;
 
 /// Memory in use, and its bound.
 ///
-/// Memory is given up in three steps. Beyond a half ([`Budget::is_short`]), sets of `distinct` that would become larger
-/// than registers become registers. Beyond three quarters, there are no new groups. At the bound, sets, sketches and histograms do not
-/// grow, and values are cut.
+/// Memory is given up in three steps. Beyond a half ([`Budget::is_short`]), sets of `distinct` that would
+/// become larger than registers become registers. Beyond three quarters, there are no new groups. At the
+/// bound, sets, sketches and histograms do not grow, and values are cut.
 #[derive(Debug)]
 pub(crate) struct Budget {
     used: u64,
@@ -72,8 +72,8 @@ pub(crate) fn block_bytes<T>(items: usize) -> u64 {
     (items * size_of::<T>()) as u64 + BLOCK_BYTES
 }
 
-/// What bounds discarded, and what was estimated because of them. `records` is the sum of what the groups of all panes
-/// have, `late` and `ahead`.
+/// What bounds discarded, and what was estimated because of them. `records` is the sum of what the groups of
+/// all panes have, `late` and `ahead`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Records that were given to an aggregator. A merger counts none.
@@ -82,13 +82,14 @@ pub struct Counters {
     pub late: u64,
     /// Records too far in the future: their pane is beyond the bounds on open panes.
     pub ahead: u64,
-    /// Records whose group is `other`, because the bounds on groups or on bytes left no room for their own. A merger counts
-    /// records of groups that had room in a pane, and have none in the merged pane or window.
+    /// Records whose group is `other`, because the bounds on groups or on bytes left no room for their own. A
+    /// merger counts records of groups that had room in a pane, and have none in the merged pane or window.
     pub in_other: u64,
-    /// Sets of `distinct` that are estimated because memory was short, although they were below the bound on exact values.
+    /// Sets of `distinct` that are estimated because memory was short, although they were below the bound on
+    /// exact values.
     pub sets_estimated: u64,
-    /// Values that `distinct`, `quantile` or `histogram` left out because there was no memory. A merger counts the sets,
-    /// sketches and histograms from which it had to leave values out.
+    /// Values that `distinct`, `quantile` or `histogram` left out because there was no memory. A merger
+    /// counts the sets, sketches and histograms from which it had to leave values out.
     pub values_cut: u64,
 }
 

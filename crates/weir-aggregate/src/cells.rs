@@ -1,7 +1,8 @@
 //! The state of a group: cells, each of which follows one property of one input.
 //!
-//! Measures share cells: `count()`, `rate()`; `sum(x)`, `mean(x)`, `rate(x)`; and all quantiles of an input need one cell each.
-//! Small states are words of the group's row. Of large states (sketches, sets, histograms), the row has a [link](crate::side).
+//! Measures share cells: `count()`, `rate()`; `sum(x)`, `mean(x)`, `rate(x)`; and all quantiles of an input
+//! need one cell each. Small states are words of the group's row. Of large states (sketches, sets,
+//! histograms), the row has a [link](crate::side).
 
 use crate::fraction_sum;
 use crate::histogram::Buckets;

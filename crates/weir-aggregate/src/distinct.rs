@@ -1,7 +1,8 @@
 //! The number of different values: exact up to a bound, then an estimate by registers.
 //!
-//! Whether the result is exact, and the registers themselves, depend only on the set of values: not on their order, nor on
-//! how they were distributed over the sets that were merged. Shortage of memory is the exception.
+//! Whether the result is exact, and the registers themselves, depend only on the set of values: not on their
+//! order, nor on how they were distributed over the sets that were merged. Shortage of memory is the
+//! exception.
 
 use crate::budget::block_bytes;
 use crate::context::Context;
@@ -24,7 +25,8 @@ pub(crate) enum Distinct {
 pub(crate) struct ExactSet {
     /// The values, one after the other.
     values: Vec<u64>,
-    /// Open addressing with linear probing: numbers of values plus one; 0 is free. Empty up to [`LINEAR_MAX`] values.
+    /// Open addressing with linear probing: numbers of values plus one; 0 is free. Empty up to [`LINEAR_MAX`]
+    /// values.
     index: Vec<u16>,
     /// Values that fit.
     capacity: usize,

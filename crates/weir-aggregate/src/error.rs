@@ -5,8 +5,8 @@ use std::fmt;
 use crate::histogram::HISTOGRAM_BOUNDS_MAX;
 use crate::scalar::Kind;
 
-/// What is wrong with the parameters of a [`Plan`](crate::Plan). Measures and inputs are named by their numbers, from 0; the
-/// message counts measures and inputs from 1.
+/// What is wrong with the parameters of a [`Plan`](crate::Plan). Measures and inputs are named by their
+/// numbers, from 0; the message counts measures and inputs from 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -60,7 +60,8 @@ pub enum PlanError {
         /// The quantile.
         q: f64,
     },
-    /// The bounds of a histogram do not ascend, or are of another kind than the input, or are too many, or none.
+    /// The bounds of a histogram do not ascend, or are of another kind than the input, or are too many, or
+    /// none.
     Bounds {
         /// The measure.
         measure: usize,

@@ -19,10 +19,11 @@ use crate::windows::Windows;
 pub struct Window {
     /// Its start, in nanoseconds since 1970. Without windows, the time of the earliest record.
     pub start_ns: i64,
-    /// Its end, which is no part of it. Without windows, the time of the latest record, which is a part of it.
+    /// Its end, which is no part of it. Without windows, the time of the latest record, which is a part of
+    /// it.
     pub end_ns: i64,
-    /// Groups: those of the top, the largest result first, or all, sorted by key. The group `other` comes last; neither `having` nor
-    /// `top` leaves it out.
+    /// Groups: those of the top, the largest result first, or all, sorted by key. The group `other` comes
+    /// last; neither `having` nor `top` leaves it out.
     pub rows: Vec<Row>,
 }
 

@@ -1,8 +1,9 @@
-//! Exact sums of fractions: a sum must not depend on how records are distributed over workers, and sums of `f64` do.
+//! Exact sums of fractions: a sum must not depend on how records are distributed over workers, and sums of
+//! `f64` do.
 //!
-//! A sum is a two's complement number of 256 bits with 128 bits behind the point, in four words from the lowest to the highest. A
-//! fifth word is 1 once a value was limited. Each value is cut to a multiple of 2⁻¹²⁸ towards zero, and limited to ±2⁶³, so that 2⁶⁴
-//! values fit.
+//! A sum is a two's complement number of 256 bits with 128 bits behind the point, in four words from the
+//! lowest to the highest. A fifth word is 1 once a value was limited. Each value is cut to a multiple of
+//! 2⁻¹²⁸ towards zero, and limited to ±2⁶³, so that 2⁶⁴ values fit.
 
 /// Words of a sum.
 pub(crate) const WORDS: usize = 5;

@@ -8,10 +8,11 @@ pub const HISTOGRAM_BOUNDS_MAX: usize = 256;
 /// The buckets of a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Buckets {
-    /// 0, 1, 2 to 3, 4 to 7 …: for numbers and intervals. A result has the buckets from the first to the last one with values.
+    /// 0, 1, 2 to 3, 4 to 7 …: for numbers and intervals. A result has the buckets from the first to the last
+    /// one with values.
     PowersOfTwo,
-    /// The first bucket has the values below the first bound, and each bound begins a bucket. Bounds ascend, and are of the input's
-    /// kind; at most [`HISTOGRAM_BOUNDS_MAX`]. A result has all buckets.
+    /// The first bucket has the values below the first bound, and each bound begins a bucket. Bounds ascend,
+    /// and are of the input's kind; at most [`HISTOGRAM_BOUNDS_MAX`]. A result has all buckets.
     From(Vec<Scalar>),
 }
 

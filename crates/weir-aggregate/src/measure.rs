@@ -14,14 +14,14 @@ pub struct Input {
     pub kind: Kind,
 }
 
-/// A function over the records of a group. Without records that have the input, `sum` and `rate` are 0, `count` and `distinct` are 0,
-/// all buckets of a histogram are 0, and the other results are absent.
+/// A function over the records of a group. Without records that have the input, `sum` and `rate` are 0,
+/// `count` and `distinct` are 0, all buckets of a histogram are 0, and the other results are absent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Function {
     /// The number of records, or of those with the input.
     Count,
-    /// The sum: of numbers and intervals saturated at 2⁶⁴ − 1, exact below; of fractions exact to 2⁻¹²⁸ for each value,
-    /// and rounded at the end.
+    /// The sum: of numbers and intervals saturated at 2⁶⁴ − 1, exact below; of fractions exact to 2⁻¹²⁸ for
+    /// each value, and rounded at the end.
     Sum,
     /// The smallest value.
     Min,
@@ -29,11 +29,12 @@ pub enum Function {
     Max,
     /// The mean: a fraction for numbers; rounded down to a nanosecond for times and intervals.
     Mean,
-    /// Records, or the sum of the input, per second of the window; of intervals, seconds per second. The first window and the
-    /// last window of a run count with their full length. Without windows: per second from the first to the last record of
-    /// the run, and absent if these have the same time.
+    /// Records, or the sum of the input, per second of the window; of intervals, seconds per second. The
+    /// first window and the last window of a run count with their full length. Without windows: per second
+    /// from the first to the last record of the run, and absent if these have the same time.
     Rate,
-    /// The quantile `q` from 0 to 1, with an error of at most [`QUANTILE_RELATIVE_ERROR`](crate::QUANTILE_RELATIVE_ERROR).
+    /// The quantile `q` from 0 to 1, with an error of at most
+    /// [`QUANTILE_RELATIVE_ERROR`](crate::QUANTILE_RELATIVE_ERROR).
     Quantile(f64),
     /// The number of different values. Fractions and identities are compared by their bits.
     Distinct,
@@ -72,8 +73,8 @@ impl Function {
         }
     }
 
-    /// Whether the function takes inputs of `kind`. Sums, rates and quantiles of times have no meaning: the difference of two
-    /// times is an interval.
+    /// Whether the function takes inputs of `kind`. Sums, rates and quantiles of times have no meaning: the
+    /// difference of two times is an interval.
     pub(crate) fn takes(&self, kind: Kind) -> bool {
         match self {
             Self::Count | Self::Distinct | Self::First | Self::Last => true,
@@ -85,7 +86,8 @@ impl Function {
         }
     }
 
-    /// The kind of the result, if results have an order: those of `first` and `last` of identities, and histograms, have none.
+    /// The kind of the result, if results have an order: those of `first` and `last` of identities, and
+    /// histograms, have none.
     pub(crate) fn result_kind(&self, input: Option<Kind>) -> Option<Kind> {
         match (self, input) {
             (Self::Histogram(_), _) => None,

@@ -13,9 +13,10 @@ use crate::seed::Seed;
 
 /// Merges the closed panes of all workers, and makes results of closed windows.
 ///
-/// The result of a window is that of one aggregator over all records, for any distribution of the records over workers and any order of
-/// [`Merger::add`]. Exceptions are results that depend on a bound: which groups are `other` if there are more than
-/// [`groups_max`](crate::Limits::groups_max), and what is estimated or cut if memory is short. The counters tell.
+/// The result of a window is that of one aggregator over all records, for any distribution of the records
+/// over workers and any order of [`Merger::add`]. Exceptions are results that depend on a bound: which groups
+/// are `other` if there are more than [`groups_max`](crate::Limits::groups_max), and what is estimated or cut
+/// if memory is short. The counters tell.
 #[derive(Debug)]
 pub struct Merger {
     plan: Arc<Plan>,
@@ -34,7 +35,8 @@ impl Merger {
         Self { plan, context, panes: BTreeMap::new(), epoch: 0, first_open: i64::MIN }
     }
 
-    /// Adds a closed pane of a worker. The records of a pane whose window is closed are dropped and counted as late.
+    /// Adds a closed pane of a worker. The records of a pane whose window is closed are dropped and counted
+    /// as late.
     pub fn add(&mut self, partial: Partial) {
         let Partial { epoch, number, pane } = partial;
         if (epoch, number) < (self.epoch, self.first_open) {
@@ -50,9 +52,10 @@ impl Merger {
         }
     }
 
-    /// Closes windows whose end is at or before `capture_ns` less the allowed lateness, and returns those with records, in the order
-    /// of time. The time is the earliest capture time of all workers: each of them has [advanced](crate::Aggregator::advance) to
-    /// this time, and its panes were added. A time before an earlier one changes nothing.
+    /// Closes windows whose end is at or before `capture_ns` less the allowed lateness, and returns those
+    /// with records, in the order of time. The time is the earliest capture time of all workers: each of them
+    /// has [advanced](crate::Aggregator::advance) to this time, and its panes were added. A time before an
+    /// earlier one changes nothing.
     pub fn advance(&mut self, capture_ns: i64) -> Vec<Window> {
         let params = self.plan.params();
         let time_ns = capture_ns.saturating_sub_unsigned(params.lateness_ns);
@@ -60,7 +63,8 @@ impl Merger {
     }
 
     /// Time was set back, or forward: returns the windows so far, as [`Merger::finish`] does. Each worker has
-    /// [restarted](crate::Aggregator::restart), and its panes were added. Windows that come later may have the times of earlier ones.
+    /// [restarted](crate::Aggregator::restart), and its panes were added. Windows that come later may have
+    /// the times of earlier ones.
     pub fn restart(&mut self, capture_ns: i64) -> Vec<Window> {
         let params = self.plan.params();
         let time_ns = capture_ns.saturating_sub_unsigned(params.lateness_ns);
@@ -71,7 +75,8 @@ impl Merger {
         windows
     }
 
-    /// The remaining windows, at the end of the run. The last window is the one that ends with the pane of the last record.
+    /// The remaining windows, at the end of the run. The last window is the one that ends with the pane of
+    /// the last record.
     pub fn finish(&mut self) -> Vec<Window> {
         self.close_epoch()
     }
@@ -83,7 +88,8 @@ impl Merger {
         windows
     }
 
-    /// Closes the windows before `first_open`. Only windows with panes are visited, so a step of time costs nothing.
+    /// Closes the windows before `first_open`. Only windows with panes are visited, so a step of time costs
+    /// nothing.
     fn close(&mut self, first_open: i64) -> Vec<Window> {
         let panes_of_window = self.plan.params().windows.panes_of_window();
         let mut windows = vec![];

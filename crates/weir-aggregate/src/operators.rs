@@ -28,7 +28,8 @@ impl Operator<Record<'_>> for Aggregator {
     }
 }
 
-/// Takes the closed panes of all workers, and passes on closed windows. The time is the earliest of all workers.
+/// Takes the closed panes of all workers, and passes on closed windows. The time is the earliest of all
+/// workers.
 impl Operator<Partial> for Merger {
     type Out = Window;
 

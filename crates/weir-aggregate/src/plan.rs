@@ -25,19 +25,21 @@ pub struct Limits {
     pub groups_max: usize,
     /// Bytes of all states of an aggregator. The first seven groups of each open pane have room in any case.
     pub bytes_max: u64,
-    /// Bytes of all states of a merger, which holds all panes of a sliding window. The first pane of each time has room in any case.
+    /// Bytes of all states of a merger, which holds all panes of a sliding window. The first pane of each
+    /// time has room in any case.
     pub merged_bytes_max: u64,
     /// Open panes. A record more than this many panes ahead of the first open one opens a pane further ahead.
     pub panes_max: usize,
-    /// Open panes further ahead: records after a silence, before the capture time follows, and records with wrong times. A record
-    /// that finds no room is dropped.
+    /// Open panes further ahead: records after a silence, before the capture time follows, and records with
+    /// wrong times. A record that finds no room is dropped.
     pub panes_ahead_max: usize,
     /// Values that `distinct` counts exactly, from 1 to 32 768.
     pub distinct_exact_max: usize,
 }
 
 impl Limits {
-    /// The usual limits, with at most this many bytes of memory: a half for the aggregator of each worker, the other half for the merger.
+    /// The usual limits, with at most this many bytes of memory: a half for the aggregator of each worker,
+    /// the other half for the merger.
     pub fn within(bytes: u64) -> Self {
         let usual = Self::default();
         let half = bytes / 2;

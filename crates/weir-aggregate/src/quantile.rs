@@ -1,18 +1,19 @@
 //! Quantiles with a bounded relative error: a DDSketch with linear buckets inside each power of two.
 //!
-//! Masson, Rim, Lee, "DDSketch", 2019 (arXiv 1908.10693); the buckets are those of its *linearly interpolated mapping*, also
-//! known from HdrHistogram: a power of two is divided into 64 buckets of the same width. The middle of a bucket differs from any
-//! value in it by at most 1 / 128 of that value. Numbers below 128 have buckets of their own, and are exact.
+//! Masson, Rim, Lee, "DDSketch", 2019 (arXiv 1908.10693); the buckets are those of its *linearly interpolated
+//! mapping*, also known from HdrHistogram: a power of two is divided into 64 buckets of the same width. The
+//! middle of a bucket differs from any value in it by at most 1 / 128 of that value. Numbers below 128 have
+//! buckets of their own, and are exact.
 //!
-//! The buckets are the same for all sketches, so a merged sketch equals one sketch of all values. A sketch of numbers
-//! has at most 4 097 buckets of 8 bytes; one of fractions at most 16 385.
+//! The buckets are the same for all sketches, so a merged sketch equals one sketch of all values. A sketch of
+//! numbers has at most 4 097 buckets of 8 bytes; one of fractions at most 16 385.
 
 use crate::budget::Budget;
 use crate::scalar::{Kind, Scalar};
 
-/// The bound on |quantile − exact value| / |exact value|. The exact value is the one of rank ⌈q · n⌉, at least 1, of
-/// the n sorted values. It holds for all numbers and intervals, and for fractions from 2⁻⁶⁴ to below 2⁶⁴ in magnitude. Smaller fractions
-/// count as 0, and larger ones belong to the last bucket.
+/// The bound on |quantile − exact value| / |exact value|. The exact value is the one of rank ⌈q · n⌉, at
+/// least 1, of the n sorted values. It holds for all numbers and intervals, and for fractions from 2⁻⁶⁴ to
+/// below 2⁶⁴ in magnitude. Smaller fractions count as 0, and larger ones belong to the last bucket.
 pub const QUANTILE_RELATIVE_ERROR: f64 = 1.0 / 128.0;
 
 /// log₂ of the number of buckets of a power of two.
@@ -29,7 +30,8 @@ const BUCKETS: u64 = 128 << PART_BITS;
 const COUNT_BITS: u32 = 48;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 
-/// The used buckets, sorted by key: the key in the upper 16 bits, the number of values below. Counts end at 2⁴⁸ − 1.
+/// The used buckets, sorted by key: the key in the upper 16 bits, the number of values below. Counts end at
+/// 2⁴⁸ − 1.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sketch(Vec<u64>);
 

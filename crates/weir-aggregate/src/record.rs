@@ -5,7 +5,8 @@
 pub struct Record<'a> {
     /// Its time: nanoseconds since 1970.
     pub time_ns: i64,
-    /// Its place in the order of arrival, which decides between records of the same time. The same for any number of workers.
+    /// Its place in the order of arrival, which decides between records of the same time. The same for any
+    /// number of workers.
     pub order: u64,
     /// The words of its key, as many as the plan says. Words of parts that are absent are 0.
     pub key: &'a [u64],

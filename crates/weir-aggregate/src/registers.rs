@@ -1,8 +1,9 @@
 //! HyperLogLog: an estimate of the number of different values, from their hashes.
 //!
-//! Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007, with 2¹² registers and hashes of 64 bits; the estimate is that of Ertl, "New
-//! cardinality estimation algorithms for HyperLogLog sketches", 2017 (arXiv 1702.01284, algorithm 6), which needs no table
-//! of corrections. The standard deviation of the estimate is 1.04 / √4096 = 1.6 %.
+//! Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007, with 2¹² registers and hashes of 64 bits; the
+//! estimate is that of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017 (arXiv
+//! 1702.01284, algorithm 6), which needs no table of corrections. The standard deviation of the estimate is
+//! 1.04 / √4096 = 1.6 %.
 
 /// log₂ of the number of registers.
 const BITS: u32 = 12;

@@ -13,8 +13,8 @@ pub enum Kind {
     Interval,
     /// The bits of an `f64`; one word. A NaN counts as absent.
     Fraction,
-    /// A value that is only compared for equality, of any number of words: an address, or the 128-bit keyed hash of
-    /// a text.
+    /// A value that is only compared for equality, of any number of words: an address, or the 128-bit keyed
+    /// hash of a text.
     Identity,
 }
 
@@ -86,8 +86,8 @@ impl Scalar {
         }
     }
 
-    /// The order of two values of the same kind; -0.0 equals 0.0. Values of different kinds have the order of their words:
-    /// a checked plan never compares such values.
+    /// The order of two values of the same kind; -0.0 equals 0.0. Values of different kinds have the order of
+    /// their words: a checked plan never compares such values.
     pub fn order(self, other: Self) -> Ordering {
         match (self, other) {
             (Self::Fraction(a), Self::Fraction(b)) => (a + 0.0).total_cmp(&(b + 0.0)),

@@ -1,17 +1,18 @@
 //! The keyed hash of groups and of values that `distinct` counts.
 //!
-//! The hash is NH (RFC 4418, 5.2.2, there with words of 32 bits), here with words of 64 bits: the sum of the products of pairs of
-//! words, to each of which a secret word was added. For two different keys of the same length, the probability over the secrets that the
-//! sums of 128 bits are equal is 2⁻⁶⁴. An attacker who does not know the seed therefore cannot choose keys that collide. The products do
-//! not depend on each other, so the processor computes them at the same time.
+//! The hash is NH (RFC 4418, 5.2.2, there with words of 32 bits), here with words of 64 bits: the sum of the
+//! products of pairs of words, to each of which a secret word was added. For two different keys of the same
+//! length, the probability over the secrets that the sums of 128 bits are equal is 2⁻⁶⁴. An attacker who does
+//! not know the seed therefore cannot choose keys that collide. The products do not depend on each other, so
+//! the processor computes them at the same time.
 
 use std::hash::{BuildHasher, RandomState};
 
 /// The most words of a key, and of an identity.
 pub(crate) const WORDS_MAX: usize = 32;
 
-/// The secret of a run. All workers of a run, and the merger, have the same seed: estimates of `distinct` can only be merged if
-/// their hashes agree.
+/// The secret of a run. All workers of a run, and the merger, have the same seed: estimates of `distinct` can
+/// only be merged if their hashes agree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u64; 2]);
 
@@ -65,7 +66,8 @@ impl KeyedHash {
         Self { words: [0; WORDS_MAX], last: [0; 4] }
     }
 
-    /// The hash of `words`, at most [`WORDS_MAX`], and of one more word. Keys of one table have the same number of words.
+    /// The hash of `words`, at most [`WORDS_MAX`], and of one more word. Keys of one table have the same
+    /// number of words.
     pub(crate) fn hash(&self, words: &[u64], more: u64) -> u64 {
         let (pairs, rest) = words.as_chunks::<2>();
         let (secrets, _) = self.words.as_chunks::<2>();
@@ -84,7 +86,8 @@ fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
 
-/// The last step of SplitMix64 (Steele, Lea, Flood, 2014): each bit of `z` changes about half of the result's bits.
+/// The last step of SplitMix64 (Steele, Lea, Flood, 2014): each bit of `z` changes about half of the result's
+/// bits.
 fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

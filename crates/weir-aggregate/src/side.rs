@@ -1,7 +1,7 @@
 //! Large states of groups: sketches, sets and histograms, in arrays beside the rows.
 //!
-//! The word of the row, a link, is 0 without a large state, otherwise its number plus one. The highest bit says that values were
-//! left out because there was no memory.
+//! The word of the row, a link, is 0 without a large state, otherwise its number plus one. The highest bit
+//! says that values were left out because there was no memory.
 
 use crate::context::Context;
 use crate::distinct::Distinct;

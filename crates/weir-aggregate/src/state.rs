@@ -86,7 +86,8 @@ pub(crate) fn sum(state: &[u64]) -> u128 {
     u128::from(state[0]) | u128::from(state[1]) << 64
 }
 
-/// Adds the state `from` of the same group of another pane. The result does not depend on the order of states, unless memory is short.
+/// Adds the state `from` of the same group of another pane. The result does not depend on the order of
+/// states, unless memory is short.
 pub(crate) fn merge(
     cells: &[Cell],
     state: &mut [u64],

@@ -1,8 +1,8 @@
 //! The groups of a pane: a flat hash table with open addressing.
 //!
-//! A group is a row of words: its key, the bits of the parts of the key that are present, and its state. All rows are in one array, in
-//! the order in which groups came, and a [`RowIndex`] finds them.
-//! Row 0 is the group `other` for records beyond the bounds; the index does not refer to row 0.
+//! A group is a row of words: its key, the bits of the parts of the key that are present, and its state. All
+//! rows are in one array, in the order in which groups came, and a [`RowIndex`] finds them. Row 0 is the
+//! group `other` for records beyond the bounds; the index does not refer to row 0.
 
 use crate::budget::block_bytes;
 use crate::context::Context;
@@ -156,7 +156,8 @@ mod tests {
         }
     }
 
-    /// The keys differ in the second word, which a hash without secrets multiplies by 0, or in the present parts.
+    /// The keys differ in the second word, which a hash without secrets multiplies by 0, or in the present
+    /// parts.
     #[test]
     fn keys_with_the_same_hash_have_their_own_rows() {
         let mut context = Context::with_bytes(1 << 30);

@@ -10,8 +10,8 @@ const ENTRY_BYTES: u64 = 64 + BLOCK_BYTES;
 
 type Map = HashMap<u128, Box<[u8]>, BuildHasherDefault<Half>>;
 
-/// Texts by their 128-bit keyed hash. Those that were not inserted for two [turns](Texts::turn) are forgotten, so that a run without
-/// end has room for new ones.
+/// Texts by their 128-bit keyed hash. Those that were not inserted for two [turns](Texts::turn) are
+/// forgotten, so that a run without end has room for new ones.
 #[derive(Debug)]
 pub struct Texts {
     /// Texts that were inserted since the last turn.
@@ -31,7 +31,8 @@ impl Texts {
         Self { recent, earlier, bytes: 0, entries_max, bytes_max, refused: 0 }
     }
 
-    /// Adds a text, unless it is known. The hash is keyed with a secret, so that nobody can choose texts with the same hash.
+    /// Adds a text, unless it is known. The hash is keyed with a secret, so that nobody can choose texts with
+    /// the same hash.
     pub fn insert(&mut self, hash: [u64; 2], text: &[u8]) {
         let hash = joined(hash);
         if self.recent.contains_key(&hash) {

@@ -1,7 +1,7 @@
 //! Windows and panes as times.
 //!
-//! A pane is the part of time that a record belongs to: a window, or of sliding windows the time of one slide. Panes are numbered since
-//! 1970; each window has the number of its last pane.
+//! A pane is the part of time that a record belongs to: a window, or of sliding windows the time of one
+//! slide. Panes are numbered since 1970; each window has the number of its last pane.
 
 use crate::error::PlanError;
 
@@ -75,7 +75,8 @@ impl Windows {
         time_ns.checked_div_euclid(self.pane_ns()).unwrap_or(0)
     }
 
-    /// The first open pane, if all panes whose end is at or before `time_ns` are closed; none without windows.
+    /// The first open pane, if all panes whose end is at or before `time_ns` are closed; none without
+    /// windows.
     pub(crate) fn first_open(self, time_ns: i64) -> Option<i64> {
         (self != Self::None).then(|| self.pane(time_ns))
     }

@@ -152,7 +152,8 @@ fn new_groups_use_three_quarters_of_the_memory() {
     }
 }
 
-/// Large states of groups use memory, too: then there are no new groups, whether the table has free rows or not.
+/// Large states of groups use memory, too: then there are no new groups, whether the table has free rows or
+/// not.
 #[test]
 fn large_states_leave_no_room_for_groups() {
     let histogram = Function::Histogram(weir_aggregate::Buckets::PowersOfTwo);
@@ -257,7 +258,8 @@ fn steps_of_time_make_no_empty_windows_and_no_panes_without_bound() {
     assert!(closed <= 66 * 60, "{closed} windows");
 }
 
-/// The capture time follows a record only with the next one, so each record is far ahead of the last capture time.
+/// The capture time follows a record only with the next one, so each record is far ahead of the last capture
+/// time.
 #[test]
 fn records_of_sparse_traffic_have_panes() {
     let plan = plan(params(Windows::Tumbling { length_ns: 1_000 }, &[COUNT]));

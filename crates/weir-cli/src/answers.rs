@@ -25,7 +25,8 @@ use weir::{Item, Next, QuestionLosses, RunEnd, TakeItems};
 /// Size of a batch in bytes: the answer that reaches it ends the batch.
 const BATCH_BYTES: usize = 32 << 10;
 
-/// Live packets to instances wait for others for this time of the capture: an interface with steady traffic has no pause.
+/// Live packets to instances wait for others for this time of the capture: an interface with steady traffic
+/// has no pause.
 const PACKET_WAIT_NS: u64 = 5_000_000;
 
 /// The output of a question.
@@ -48,8 +49,8 @@ impl QuestionOutput {
         posted.err().into_iter().for_each(|refused| self.totals.add_fault(no_thread(&refused)));
     }
 
-    /// Opens the output now, unless its first answers have already done so. Returns whether it is open: an output that
-    /// waits for its reader, such as a named pipe, is not open after `limit`.
+    /// Opens the output now, unless its first answers have already done so. Returns whether it is open: an
+    /// output that waits for its reader, such as a named pipe, is not open after `limit`.
     ///
     /// # Errors
     /// The output cannot be opened.
@@ -70,7 +71,8 @@ impl QuestionOutput {
         self.post(Destination::reopen);
     }
 
-    /// Changes the instances to which packets go, between two batches. Waits for the end of the batches before.
+    /// Changes the instances to which packets go, between two batches. Waits for the end of the batches
+    /// before.
     ///
     /// # Errors
     /// The new instances cannot be opened, and the previous ones stay; or the output is blocked.
@@ -83,8 +85,8 @@ impl QuestionOutput {
         changed.recv_timeout(limit).unwrap_or_else(|_| Err(Failure::new("the output is blocked")))
     }
 
-    /// Tells a live run the time since 1970, in nanoseconds. Completes the current file if its time is over. A busy output is left
-    /// alone: its own rows show the time. An idle one does nothing before that.
+    /// Tells a live run the time since 1970, in nanoseconds. Completes the current file if its time is over.
+    /// A busy output is left alone: its own rows show the time. An idle one does nothing before that.
     pub fn pass_time(&self, now: i64) {
         self.now.store(now, Ordering::Relaxed);
         if self.turn.as_ref().is_some_and(|turn| self.outlet.is_idle() && turn.pass(now)) {
@@ -246,7 +248,8 @@ impl Answers {
         }
     }
 
-    /// DNS answers, the items of the question with this index, name hosts; `columns` are the columns of their rows.
+    /// DNS answers, the items of the question with this index, name hosts; `columns` are the columns of their
+    /// rows.
     pub fn with_naming(mut self, question: usize, columns: Vec<Column>) -> Self {
         self.shown.naming = Some((question, columns));
         self

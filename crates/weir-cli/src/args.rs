@@ -49,18 +49,20 @@ impl Ask {
 /// The input, and how the program is compiled.
 #[derive(ClapArgs, Clone)]
 pub struct Input {
-    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input, `tcp://HOST:PORT` for a capture from
-    /// a TCP connection, `tcp-listen:PORT` to wait for a sender on this host (`tcp-listen:ADDRESS:PORT`: on others, too).
-    /// Packets over UDP: `udp://:PORT` from senders on this host, `udp://ADDRESS:PORT` from others, `tzsp://ADDRESS:37008` from routers.
-    /// Packets of a recorder (`weir record`): `ring:` or `ring:NAME`. Several are merged by time
+    /// Capture files (pcap, pcapng; plain, gzip, zstd, lz4), or `-` for standard input, `tcp://HOST:PORT` for
+    /// a capture from a TCP connection, `tcp-listen:PORT` to wait for a sender on this host
+    /// (`tcp-listen:ADDRESS:PORT`: on others, too). Packets over UDP: `udp://:PORT` from senders on this
+    /// host, `udp://ADDRESS:PORT` from others, `tzsp://ADDRESS:37008` from routers. Packets of a recorder
+    /// (`weir record`): `ring:` or `ring:NAME`. Several are merged by time
     #[arg(short = 'r', long = "read", value_name = "FILE", num_args = 1.., help_heading = "Input")]
     pub read: Vec<OsString>,
-    /// Capture on a network interface, or on all (`any`), until a signal. `dpdk:DEVICE[,ARGUMENT=VALUE…]`: on a device of DPDK. May
-    /// be given several times. `weir interfaces` lists the interfaces
+    /// Capture on a network interface, or on all (`any`), until a signal. `dpdk:DEVICE[,ARGUMENT=VALUE…]`: on
+    /// a device of DPDK. May be given several times. `weir interfaces` lists the interfaces
     #[arg(short = 'i', long = "interface", value_name = "NAME", help_heading = "Input")]
     pub interface: Vec<String>,
-    /// Method of capture. af_packet: the kernel shows packets to Weir and to the machine's own programs. af_xdp: Weir takes
-    /// all packets of the interface, as is right for a copy of traffic (a mirror port): the machine's own programs receive none
+    /// Method of capture. af_packet: the kernel shows packets to Weir and to the machine's own programs.
+    /// af_xdp: Weir takes all packets of the interface, as is right for a copy of traffic (a mirror port):
+    /// the machine's own programs receive none
     #[arg(long, value_name = "METHOD", default_value = "af_packet", value_parser = ["af_packet", "af_xdp"], help_heading = "Capture")]
     pub method: String,
     /// Memory between the kernel and each worker, for each interface (64M)
@@ -69,8 +71,8 @@ pub struct Input {
     /// Do not make the interface promiscuous: it then receives what is sent to this host, or to all
     #[arg(long, help_heading = "Capture")]
     pub no_promiscuous: bool,
-    /// The interface receives copies of traffic (a mirror port): drop packets that no question needs in the driver, where that
-    /// costs least. The machine's own programs do not receive them either
+    /// The interface receives copies of traffic (a mirror port): drop packets that no question needs in the
+    /// driver, where that costs least. The machine's own programs do not receive them either
     #[arg(long, help_heading = "Capture")]
     pub mirror: bool,
     /// Use the times of the network card's clock. Default: the times at which the kernel received the packets
@@ -84,7 +86,8 @@ pub struct Input {
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
     #[arg(long, help_heading = "Input")]
     pub follow: bool,
-    /// With -r ring: packets from this time on: 14:02 (today, UTC), '2026-11-26 14:02:03', or -5m, five minutes ago
+    /// With -r ring: packets from this time on: 14:02 (today, UTC), '2026-11-26 14:02:03', or -5m, five
+    /// minutes ago
     #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true, help_heading = "Input")]
     pub from: Option<Timestamp>,
     /// With -r ring: packets up to this time
@@ -95,29 +98,31 @@ pub struct Input {
     pub recording: Option<RecordingParams>,
     #[command(flatten)]
     pub program: Program,
-    /// Look only at this share of the traffic (1/8), all connections between the hosts that are selected. On links the kernel
-    /// discards the rest
+    /// Look only at this share of the traffic (1/8), all connections between the hosts that are selected. On
+    /// links the kernel discards the rest
     #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Input")]
     pub sample: Option<u32>,
     /// Print a line each second to standard error: rates, losses, flows, memory, and what becomes of packets
     #[arg(long, help_heading = "Output")]
     pub monitor: bool,
-    /// Serve the counters of the run for Prometheus, at http://ADDR/metrics, while the run goes on: :9464 (or 127.0.0.1:9464,
-    /// this host alone), 0.0.0.0:9464 (everybody), :0 (a free port). A message names the address
+    /// Serve the counters of the run for Prometheus, at http://ADDR/metrics, while the run goes on: :9464 (or
+    /// 127.0.0.1:9464, this host alone), 0.0.0.0:9464 (everybody), :0 (a free port). A message names the
+    /// address
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub metrics: Option<String>,
-    /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS (needs a weir that is built with
-    /// the feature `otlp`)
+    /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS (needs
+    /// a weir that is built with the feature `otlp`)
     #[arg(long, value_name = "HOST[:4317]", value_parser = metrics::collector, help_heading = "Output")]
     pub otlp: Option<String>,
     /// Time between two messages to the collector of --otlp, from 1 s to 24 h
     #[arg(long, value_name = "TIME", default_value = "10", value_parser = interval, allow_hyphen_values = true, help_heading = "Output")]
     pub otlp_interval: f64,
-    /// Number of workers. The order of rows of files does not depend on it. With more than one, a connection whose
-    /// packets come through tunnels with different ends may become several rows
+    /// Number of workers. The order of rows of files does not depend on it. With more than one, a connection
+    /// whose packets come through tunnels with different ends may become several rows
     #[arg(short = 'j', long = "workers", value_name = "N", default_value_t = 1, value_parser = workers, allow_negative_numbers = true, help_heading = "Advanced")]
     pub workers: usize,
-    /// Bind the thread of each worker to one of these processors (0,2-3), in this order. Default: the system selects
+    /// Bind the thread of each worker to one of these processors (0,2-3), in this order. Default: the system
+    /// selects
     #[arg(long, value_name = "LIST", help_heading = "Advanced")]
     pub cpus: Option<String>,
     /// End connections after this idle time (300, 300s, 5m, 1h), instead of their protocol's time-out.
@@ -155,8 +160,8 @@ pub struct SandboxArgs {
     /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user
     #[arg(long, value_name = "NAME[:GROUP]", help_heading = "Capture")]
     pub user: Option<String>,
-    /// Permit to write files below this directory, too: for questions that come during the run. May be given several times.
-    /// Default: the directories of the outputs
+    /// Permit to write files below this directory, too: for questions that come during the run. May be given
+    /// several times. Default: the directories of the outputs
     #[arg(long, value_name = "DIR", help_heading = "Capture")]
     pub write_to: Vec<PathBuf>,
     /// Keep the rights of the start: capabilities, calls of the system, and files
@@ -175,17 +180,17 @@ pub struct Program {
     /// its old port have stacks of their own (`weir stacks`)
     #[arg(long, value_name = "NAME|FILE.weir", help_heading = "Input")]
     pub stack: Vec<String>,
-    /// Connections that differ only in this value are one connection (vlan.id). Default: connections with equal
-    /// addresses and ports are different if their VLANs, VXLAN or GENEVE networks, GRE keys, ERSPAN or PPPoE
-    /// sessions differ (`weir explain` lists the values)
+    /// Connections that differ only in this value are one connection (vlan.id). Default: connections with
+    /// equal addresses and ports are different if their VLANs, VXLAN or GENEVE networks, GRE keys, ERSPAN or
+    /// PPPoE sessions differ (`weir explain` lists the values)
     #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Advanced")]
     pub ignore_context: Vec<String>,
-    /// Connections that differ in this value are different (gtp.teid, frame.interface_id). If the value differs
-    /// between the two directions, each direction becomes a connection
+    /// Connections that differ in this value are different (gtp.teid, frame.interface_id). If the value
+    /// differs between the two directions, each direction becomes a connection
     #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Advanced")]
     pub add_context: Vec<String>,
-    /// Take connections with a port for a session protocol, whatever their bytes are: 'tcp.port == 8443: tls'. May be given
-    /// several times; the first match applies
+    /// Take connections with a port for a session protocol, whatever their bytes are: 'tcp.port == 8443:
+    /// tls'. May be given several times; the first match applies
     #[arg(long, value_name = "FILTER:PROTOCOL", help_heading = "Input")]
     pub decode_as: Vec<String>,
     /// Execution engine: auto, native, interpreter
@@ -199,12 +204,14 @@ pub struct Program {
 /// Output of rows.
 #[derive(ClapArgs, Clone)]
 pub struct Output {
-    /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines else
+    /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines
+    /// else
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]), help_heading = "Output")]
     pub format: Option<String>,
-    /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with one
-    /// file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows: ipfix://HOST:PORT or ipfix+tcp://HOST:PORT
-    /// (flow records, of weir flows), syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for each row)
+    /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with
+    /// one file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows: ipfix://HOST:PORT or
+    /// ipfix+tcp://HOST:PORT (flow records, of weir flows), syslog://HOST:PORT or syslog+tcp://HOST:PORT (a
+    /// JSON message for each row)
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/|URL", help_heading = "Output")]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -227,8 +234,9 @@ pub struct Output {
 /// Options of rows that are sent to other machines.
 #[derive(ClapArgs, Clone, Default)]
 pub struct ExportArgs {
-    /// With -o ipfix+tcp://…, syslog+tcp://…, kafka://… or clickhouse://…: keep what the receiver does not have in this directory, also
-    /// when the run ends or is killed; the next run with the same directory sends it. Default: in memory, up to 4 MiB
+    /// With -o ipfix+tcp://…, syslog+tcp://…, kafka://… or clickhouse://…: keep what the receiver does not
+    /// have in this directory, also when the run ends or is killed; the next run with the same directory
+    /// sends it. Default: in memory, up to 4 MiB
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub spool: Option<PathBuf>,
     /// With --spool: at most this many bytes in the directory; further rows are lost and counted. Default: 1G
@@ -240,11 +248,12 @@ pub struct ExportArgs {
         help_heading = "Output"
     )]
     pub spool_max: Option<String>,
-    /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters of one host apart. Default: 0
+    /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters of one
+    /// host apart. Default: 0
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub observation_domain: Option<u32>,
-    /// With -o kafka://… or clickhouse://…: the name of this machine in the column `sensor`, and as the key of messages. Default: the
-    /// name of the host
+    /// With -o kafka://… or clickhouse://…: the name of this machine in the column `sensor`, and as the key
+    /// of messages. Default: the name of the host
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub sensor: Option<String>,
     /// With -o clickhouse://…: create the table unless it exists
@@ -263,11 +272,13 @@ impl ExportArgs {
 /// Options of outputs that are divided into files.
 #[derive(ClapArgs, Clone, Default)]
 pub struct RotateArgs {
-    /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h). FILE.json becomes
-    /// FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each file is complete by itself
+    /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h). FILE.json
+    /// becomes FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each file is complete by
+    /// itself
     #[arg(long, value_name = "SIZE|TIME", help_heading = "Output")]
     pub rotate: Option<String>,
-    /// With --rotate: keep the newest N files of this output, and delete the others, also those of earlier runs
+    /// With --rotate: keep the newest N files of this output, and delete the others, also those of earlier
+    /// runs
     #[arg(long, value_name = "N", requires = "rotate", value_parser = limit, allow_negative_numbers = true, help_heading = "Output")]
     pub keep: Option<u64>,
 }
@@ -283,8 +294,8 @@ impl RotateArgs {
 /// What is shown of rows.
 #[derive(ClapArgs, Clone)]
 pub struct View {
-    /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the client and
-    /// the server. Default: all columns; in a table those of most use
+    /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the
+    /// client and the server. Default: all columns; in a table those of most use
     #[arg(long, alias = "fields", value_name = "COLUMN", value_delimiter = ',', help_heading = "Output")]
     pub columns: Vec<String>,
     /// Stop after N answers
@@ -293,8 +304,8 @@ pub struct View {
     /// Sort rows by a column; -COLUMN: largest first
     #[arg(long, value_name = "[-]COLUMN", allow_hyphen_values = true, help_heading = "Output")]
     pub sort: Option<String>,
-    /// Add names of hosts: from a file in the form of hosts(5), from /etc/hosts (`hosts`), or from the DNS answers in the
-    /// captures (`dns`). Nothing is looked up on the network. May be given several times
+    /// Add names of hosts: from a file in the form of hosts(5), from /etc/hosts (`hosts`), or from the DNS
+    /// answers in the captures (`dns`). Nothing is looked up on the network. May be given several times
     #[arg(long, value_name = "FILE|hosts|dns", help_heading = "Output")]
     pub names: Vec<String>,
     /// Show all columns in a table
@@ -316,8 +327,8 @@ impl View {
 /// The contents of files.
 #[derive(ClapArgs, Clone)]
 pub struct Contents {
-    /// Write the content of each file in the rows to this directory, decoded, and equal contents once; the rows
-    /// name its path. Bytes that are missing in the capture are zeros
+    /// Write the content of each file in the rows to this directory, decoded, and equal contents once; the
+    /// rows name its path. Bytes that are missing in the capture are zeros
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub extract: Option<PathBuf>,
     /// With --extract: write at most this many bytes (1G), and cut the contents beyond. Default: no bound

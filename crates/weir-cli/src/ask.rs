@@ -169,7 +169,8 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     };
     let hangup = if reload.is_some() { Hangup::Reloads } else { Hangup::Ends };
     let mut captures = runner.open(hangup)?;
-    // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come later.
+    // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come
+    // later.
     if !input.interface.is_empty() {
         let mut writable = sandbox::writable(&input.sandbox, specs, socket);
         if let Some(params) = &input.recording {

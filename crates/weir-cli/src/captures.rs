@@ -1,5 +1,5 @@
-//! The captures of a run. A signal ends the captures early: the packets read so far are processed, and output files are
-//! complete. A second signal terminates the process.
+//! The captures of a run. A signal ends the captures early: the packets read so far are processed, and output
+//! files are complete. A second signal terminates the process.
 
 use crate::args::Input;
 use crate::failure::Failure;
@@ -20,7 +20,8 @@ use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats}
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
-/// Bytes that datagrams should be able to occupy in the kernel until they are read: some hundredths of a second of 10 Gbit/s.
+/// Bytes that datagrams should be able to occupy in the kernel until they are read: some hundredths of a
+/// second of 10 Gbit/s.
 const DATAGRAM_BUFFER_BYTES: usize = 32 << 20;
 
 /// Stands in the place of a signal's number if the program itself ends the captures.
@@ -96,9 +97,10 @@ impl Reader {
 }
 
 impl Captures {
-    /// Opens the captures of `input` for this number of workers, and installs the signal handlers. If the input is an
-    /// interface, the source does not block. Otherwise a separate thread reads with `is_attended`, or if the input is live, so
-    /// that control requests and signals need not wait for packets. Metadata that is found besides packets goes to `findings`.
+    /// Opens the captures of `input` for this number of workers, and installs the signal handlers. If the
+    /// input is an interface, the source does not block. Otherwise a separate thread reads with
+    /// `is_attended`, or if the input is live, so that control requests and signals need not wait for
+    /// packets. Metadata that is found besides packets goes to `findings`.
     pub fn open(
         input: &Input,
         workers: usize,
@@ -109,8 +111,8 @@ impl Captures {
         let (is_stopped, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let ends = |number: i32| number != SIGHUP || hangup == Hangup::Ends;
         for (number, _) in SIGNALS.into_iter().filter(|(number, _)| ends(*number)) {
-            // The order matters: the first handler must find the flag unset, and terminates the process at the second
-            // signal.
+            // The order matters: the first handler must find the flag unset, and terminates the process at
+            // the second signal.
             signal_hook::flag::register_conditional_default(number, Arc::clone(&is_stopped))
                 .map_err(Failure::new)?;
             signal_hook::flag::register(number, Arc::clone(&is_stopped)).map_err(Failure::new)?;
@@ -183,8 +185,8 @@ impl Captures {
         }
     }
 
-    /// If a signal cut the captures short: reports the signal, and returns the exit status of a process that it ended.
-    /// Live input returns `None`, since only a signal ends it.
+    /// If a signal cut the captures short: reports the signal, and returns the exit status of a process that
+    /// it ended. Live input returns `None`, since only a signal ends it.
     pub fn stopped(&self) -> Option<ExitCode> {
         let number = self.signal.load(Ordering::Relaxed);
         let is_this = |(signal, _): &&(i32, &str)| self.is_cut && *signal as usize == number;

@@ -95,8 +95,8 @@ pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
     subcommand.run(arguments, subcommands)
 }
 
-/// The words of the command line. If the first one that is no option is a capture file and no command, the command is
-/// `overview`.
+/// The words of the command line. If the first one that is no option is a capture file and no command, the
+/// command is `overview`.
 fn with_overview(mut words: Vec<OsString>, commands: &[Subcommand]) -> Vec<OsString> {
     let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-') && word != "-");
     let first = words.iter().skip(1).position(|word| !is_option(word)).map(|place| place + 1);

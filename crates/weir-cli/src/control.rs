@@ -1,5 +1,5 @@
-//! The control socket of `weir run`: it adds, lists, changes and removes questions during the run. Each request and each answer
-//! is one line of JSON. `weir ctl` is one client; other programs may also connect.
+//! The control socket of `weir run`: it adds, lists, changes and removes questions during the run. Each
+//! request and each answer is one line of JSON. `weir ctl` is one client; other programs may also connect.
 //!
 //! ```text
 //! {"do":"add","question":{"name":"com","ask":"tls","filter":"tls.sni contains \"com\"","output":"com.json"}}
@@ -109,7 +109,8 @@ impl Service {
     }
 }
 
-/// Timeout of `ctl`. A run answers between two bursts, even without packets, but blocked outputs may delay the answer.
+/// Timeout of `ctl`. A run answers between two bursts, even without packets, but blocked outputs may delay
+/// the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Sends a request to the socket of a run.

@@ -1,7 +1,7 @@
 //! A socket that accepts requests of its owner, one line each, and answers them with one line each.
 //!
-//! Only the owner and root may connect. The number of connections is bounded, and a connection that sends no request is
-//! closed.
+//! Only the owner and root may connect. The number of connections is bounded, and a connection that sends no
+//! request is closed.
 
 use crate::failure::Failure;
 use rustix::fs::Mode;
@@ -94,8 +94,8 @@ impl Drop for Connection {
 
 /// Binds the socket file; no other user may connect to it at any time.
 fn bind(path: &Path) -> Result<UnixListener, Failure> {
-    // A socket file without listener is left over from an earlier run and is replaced; one with a listener belongs to
-    // another run.
+    // A socket file without listener is left over from an earlier run and is replaced; one with a listener
+    // belongs to another run.
     if UnixStream::connect(path).is_err() && path.exists() {
         let about = std::fs::symlink_metadata(path).map_err(|e| Failure::writing(path.display(), &e))?;
         if !about.file_type().is_socket() {
@@ -103,8 +103,8 @@ fn bind(path: &Path) -> Result<UnixListener, Failure> {
         }
         std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
     }
-    // Questions create files, so no other user may send requests. A change of the permissions after the file exists
-    // would be too late.
+    // Questions create files, so no other user may send requests. A change of the permissions after the file
+    // exists would be too late.
     let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
     let bound = UnixListener::bind(path);
     umask(before);

@@ -1,7 +1,8 @@
-//! Prints the rows of `weir follow`: one connection after the other, its two directions interleaved and in two colours.
+//! Prints the rows of `weir follow`: one connection after the other, its two directions interleaved and in
+//! two colours.
 //!
-//! The connection that began first is printed as its bytes arrive; the bytes of others wait until it ends. If too many
-//! wait, the waiting bytes of all connections are printed, in parts with a header each.
+//! The connection that began first is printed as its bytes arrive; the bytes of others wait until it ends. If
+//! too many wait, the waiting bytes of all connections are printed, in parts with a header each.
 
 use crate::hex_lines::push_hex_lines;
 use clap::ValueEnum;
@@ -58,7 +59,8 @@ pub struct Conversations {
     color: bool,
     memory_max: usize,
     open: HashMap<String, Conversation>,
-    /// The open connections in the order of their begins; the first one is printed now. Some have been printed and closed.
+    /// The open connections in the order of their begins; the first one is printed now. Some have been
+    /// printed and closed.
     order: VecDeque<String>,
     bytes: usize,
     /// The direction and the last byte that were printed last.
@@ -184,8 +186,8 @@ fn header(conversation: &Conversation, time: Option<Timestamp>) -> String {
     format!("{} {proto} {orig} > {resp}, {time} UTC{more}", conversation.uid)
 }
 
-/// Text for a terminal: unprintable bytes are dots, except line breaks and tabs. Carriage returns before line breaks
-/// are left out.
+/// Text for a terminal: unprintable bytes are dots, except line breaks and tabs. Carriage returns before line
+/// breaks are left out.
 fn text_of(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

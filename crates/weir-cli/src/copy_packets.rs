@@ -18,7 +18,8 @@ pub struct Copy<'a, W: Write> {
     pub packets: &'a mut u64,
 }
 
-/// Writes the packets of `reader` to the copies whose filters they match. Blocks as long as the reader, or a writer, does.
+/// Writes the packets of `reader` to the copies whose filters they match. Blocks as long as the reader, or a
+/// writer, does.
 ///
 /// # Errors
 /// A filter has mistakes; the packets cannot be read or written.

@@ -1,4 +1,5 @@
-//! Suppresses repeated rows of a log: a certificate recurs in many handshakes, and Zeek's x509.log has it once a day.
+//! Suppresses repeated rows of a log: a certificate recurs in many handshakes, and Zeek's x509.log has it
+//! once a day.
 
 use std::collections::HashMap;
 use weir::Log;

@@ -1,5 +1,5 @@
-//! The destination of a question's answers: opens the output, and writes batches of answers to it. Everything here runs
-//! on the thread of the output.
+//! The destination of a question's answers: opens the output, and writes batches of answers to it. Everything
+//! here runs on the thread of the output.
 
 use crate::export::{self, Export, Target};
 use crate::failure::Failure;
@@ -171,7 +171,8 @@ impl Destination {
         }
     }
 
-    /// Opens the output unless it is open: creates or truncates the file. A sequence of files begins with its first answer.
+    /// Opens the output unless it is open: creates or truncates the file. A sequence of files begins with its
+    /// first answer.
     ///
     /// # Errors
     /// The output cannot be opened. Its question has then ended.
@@ -218,10 +219,12 @@ impl Destination {
         self.keep_failure(flushed);
     }
 
-    /// Completes the file, and begins another one, if the file was renamed or deleted: so that logrotate(8) can move files away.
+    /// Completes the file, and begins another one, if the file was renamed or deleted: so that logrotate(8)
+    /// can move files away.
     pub fn reopen(&mut self) {
         let (Some(path), Some(file)) = (&self.output, &self.file) else { return };
-        // Lines are made once, a sequence of files needs no help, and an output that has ended does not begin again.
+        // Lines are made once, a sequence of files needs no help, and an output that has ended does not begin
+        // again.
         let can_begin_again = matches!(
             (&self.writer, self.opening.form),
             (Writer::Rows(_), Form::Rows(_)) | (Writer::Capture(_), Form::Capture(_))

@@ -162,7 +162,8 @@ fn file_name(path: &Path) -> String {
     name.strip_suffix(PART).unwrap_or(&name).to_string()
 }
 
-/// The files of a dump in a directory: the complete one, or the one that is being written. `None`: the name is no name of a dump.
+/// The files of a dump in a directory: the complete one, or the one that is being written. `None`: the name
+/// is no name of a dump.
 pub fn file_of(directory: &Path, name: &str) -> Option<PathBuf> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if !name.ends_with(END) || name.starts_with('.') || !name.chars().all(is_plain) {
@@ -172,7 +173,8 @@ pub fn file_of(directory: &Path, name: &str) -> Option<PathBuf> {
     [complete, part].into_iter().find(|path| path.symlink_metadata().is_ok_and(|about| about.is_file()))
 }
 
-/// The comment of a pcapng file: the option 1 of its first block, the Section Header Block (draft-ietf-opsawg-pcapng, section 4.1).
+/// The comment of a pcapng file: the option 1 of its first block, the Section Header Block
+/// (draft-ietf-opsawg-pcapng, section 4.1).
 fn comment_of(path: &Path) -> Option<String> {
     const OPTIONS: usize = 24;
     let mut head = vec![];

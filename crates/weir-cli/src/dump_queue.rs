@@ -1,7 +1,7 @@
 //! Which dumps are written next.
 //!
-//! Dumps that begin at about the same time are a batch: one reader and one program have the packets of all of them. New dumps come before
-//! everything else, because their files begin with them.
+//! Dumps that begin at about the same time are a batch: one reader and one program have the packets of all of
+//! them. New dumps come before everything else, because their files begin with them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
@@ -90,7 +90,8 @@ impl DumpQueue {
         self.names.len()
     }
 
-    /// A dump of this name is to end no earlier than at `until`; `None`: not by itself. Returns `false` if no such dump goes on.
+    /// A dump of this name is to end no earlier than at `until`; `None`: not by itself. Returns `false` if no
+    /// such dump goes on.
     pub fn extend(&mut self, name: &str, until: Option<Instant>) -> bool {
         let Some(Named { until: known, .. }) = self.names.get_mut(name) else { return false };
         if known.is_some_and(|known| until.is_none_or(|until| until > known)) {

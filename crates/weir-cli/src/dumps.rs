@@ -1,8 +1,8 @@
 //! Dumps: packets of the past and of the next time, from the ring of a recorder to a capture file each.
 //!
-//! A dump is written in parts. The first part has the packets that are in the ring when the dump begins; later ones those that came since,
-//! until the end of the dump. Between two parts, a dump is a file, and has a place in the ring together with others: thousands of dumps
-//! wait for few threads.
+//! A dump is written in parts. The first part has the packets that are in the ring when the dump begins;
+//! later ones those that came since, until the end of the dump. Between two parts, a dump is a file, and has
+//! a place in the ring together with others: thousands of dumps wait for few threads.
 
 use crate::copy_packets::{Copy, copy_packets};
 use crate::dump_list::DumpList;
@@ -159,8 +159,8 @@ fn dumps_max() -> usize {
     usize::try_from(files.saturating_sub(FILES_KEPT)).map_or(DUMPS_MAX, |files| files.min(DUMPS_MAX))
 }
 
-/// Creates a file for a dump in a directory. The name is `stem`, with a number if the directory has such a dump. The file ends with `.part`
-/// until the dump is complete.
+/// Creates a file for a dump in a directory. The name is `stem`, with a number if the directory has such a
+/// dump. The file ends with `.part` until the dump is complete.
 pub fn create_file(directory: &Path, stem: &str) -> Result<(PathBuf, File), Failure> {
     let mut number = 0;
     loop {
@@ -200,8 +200,8 @@ impl DumpAsker {
         &self.0.place
     }
 
-    /// Begins a dump of this name, which ends after the time `lasts`, or with [`end`](Self::end). If such a dump goes on, it ends no
-    /// earlier than the new one would.
+    /// Begins a dump of this name, which ends after the time `lasts`, or with [`end`](Self::end). If such a
+    /// dump goes on, it ends no earlier than the new one would.
     pub fn begin(&self, name: &str, lasts: Option<Duration>, params: impl FnOnce() -> DumpParams) {
         let mut state = self.0.lock();
         let until = lasts.map(|lasts| Instant::now() + lasts);

@@ -1,8 +1,8 @@
 //! `--extract DIR`: the contents of files in a directory, each content once.
 //!
-//! A content is written to a temporary file while it arrives. The row of its file decides: if the row is shown, the
-//! temporary file gets its final name, unless the same content (by SHA-256) is already there; otherwise it is removed.
-//! Rows come in one order for any number of workers, and so do the names.
+//! A content is written to a temporary file while it arrives. The row of its file decides: if the row is
+//! shown, the temporary file gets its final name, unless the same content (by SHA-256) is already there;
+//! otherwise it is removed. Rows come in one order for any number of workers, and so do the names.
 
 use crate::stream_files::{Files, StreamFile};
 use std::any::Any;
@@ -46,8 +46,8 @@ struct Known {
 }
 
 impl Extraction {
-    /// An extraction into these files, of at most `bytes_max` bytes. What is remembered of them takes about `memory_max`
-    /// bytes.
+    /// An extraction into these files, of at most `bytes_max` bytes. What is remembered of them takes about
+    /// `memory_max` bytes.
     pub fn new(files: Files, bytes_max: u64, memory_max: usize) -> Self {
         let (count, cut) = (AtomicU64::new(0), AtomicU64::new(0));
         let (files, room_bytes) = (Arc::new(files), AtomicU64::new(bytes_max));
@@ -60,8 +60,8 @@ impl Extraction {
         &self.files
     }
 
-    /// Keeps the content of a file whose row is shown, and returns its path. `fuid` names an incomplete content. `None`:
-    /// the file has no content.
+    /// Keeps the content of a file whose row is shown, and returns its path. `fuid` names an incomplete
+    /// content. `None`: the file has no content.
     pub fn keep(&self, file: &File, fuid: &str) -> Option<String> {
         let (content, facts) = (file.content.as_ref()?, file.facts()?);
         let path = |name: &str| self.files.directory().join(name).to_string_lossy().into_owned();
@@ -182,9 +182,9 @@ impl Drop for ExtractedFile {
 
 /// The name of a file in the directory: `prefix`, the name that the sender gave, and an extension.
 ///
-/// Of the sender's name only letters, digits and a few signs stay: no separators, control characters, or characters that
-/// change the direction of text. The prefix prevents names that begin with a dot or a dash, and the reserved names of
-/// Windows (`CON`).
+/// Of the sender's name only letters, digits and a few signs stay: no separators, control characters, or
+/// characters that change the direction of text. The prefix prevents names that begin with a dot or a dash,
+/// and the reserved names of Windows (`CON`).
 fn safe_name(prefix: &str, given: &str, media_type: Option<&str>) -> String {
     let is_safe = |letter: char| letter.is_alphanumeric() || "._-+=@()[],~".contains(letter);
     let safe: String = given.chars().map(|letter| if is_safe(letter) { letter } else { '_' }).collect();

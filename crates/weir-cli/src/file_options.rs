@@ -1,5 +1,6 @@
-//! Options of a command line in a file of TOML: each long option is a key, with `_` instead of `-`, and its value is
-//! parsed as on the command line. An option that is added to the command line is therefore also one of the file.
+//! Options of a command line in a file of TOML: each long option is a key, with `_` instead of `-`, and its
+//! value is parsed as on the command line. An option that is added to the command line is therefore also one
+//! of the file.
 
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;

@@ -37,8 +37,8 @@ impl FirstConnections {
 }
 
 impl First {
-    /// Whether a row belongs to one of the first connections. Rows that only say that a direction has ended may come
-    /// before the bytes of the other direction.
+    /// Whether a row belongs to one of the first connections. Rows that only say that a direction has ended
+    /// may come before the bytes of the other direction.
     fn has(&mut self, row: Row<'_>) -> bool {
         let Places { uid, data, .. } = self.places;
         let (Cell::Text(uid), Cell::Bytes(bytes)) = (row.cell(uid), row.cell(data)) else {

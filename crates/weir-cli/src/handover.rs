@@ -1,8 +1,9 @@
-//! A reload that changes a question with clients (`tcp-listen:PORT`): the output of the previous question hands its clients
-//! over to the output of the changed one. The port is never closed, and clients stay connected.
+//! A reload that changes a question with clients (`tcp-listen:PORT`): the output of the previous question
+//! hands its clients over to the output of the changed one. The port is never closed, and clients stay
+//! connected.
 //!
-//! [`Handover::begin`] names the outputs of the questions that end. Until the [`Guard`] is dropped, such an output leaves its
-//! clients here when it completes, and the output that replaces it takes them.
+//! [`Handover::begin`] names the outputs of the questions that end. Until the [`Guard`] is dropped, such an
+//! output leaves its clients here when it completes, and the output that replaces it takes them.
 
 use crate::output;
 use crate::spec::QuestionSpec;
@@ -30,7 +31,8 @@ impl Handover {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, the outputs of the questions `gone` hand over their clients if a question of `new` has the same output.
+    /// From now on, the outputs of the questions `gone` hand over their clients if a question of `new` has
+    /// the same output.
     pub fn begin<'h>(
         &'h self,
         gone: &[&QuestionSpec],

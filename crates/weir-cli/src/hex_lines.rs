@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 /// Bytes per line.
 pub const LINE_BYTES: usize = 16;
 
-/// Adds lines for `bytes`, as Wireshark prints them. `indent` begins each line; `offset`: of the first byte, in at least
-/// `digits` digits.
+/// Adds lines for `bytes`, as Wireshark prints them. `indent` begins each line; `offset`: of the first byte,
+/// in at least `digits` digits.
 pub fn push_hex_lines(text: &mut String, indent: &str, (offset, digits): (u64, usize), bytes: &[u8]) {
     for (number, line) in bytes.chunks(LINE_BYTES).enumerate() {
         let offset = offset + (LINE_BYTES * number) as u64;

@@ -36,8 +36,8 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    /// The names from these sources: files in the form of hosts(5), `hosts` for the system's, `dns` for DNS answers.
-    /// `None` without sources.
+    /// The names from these sources: files in the form of hosts(5), `hosts` for the system's, `dns` for DNS
+    /// answers. `None` without sources.
     ///
     /// # Errors
     /// A file cannot be read, or a line is wrong.

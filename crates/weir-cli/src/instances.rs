@@ -31,7 +31,8 @@ impl Instances {
         self.front_end.change(name)
     }
 
-    /// Sends packets, each with the number of its key, if they fill datagrams; others wait for some milliseconds.
+    /// Sends packets, each with the number of its key, if they fill datagrams; others wait for some
+    /// milliseconds.
     pub fn write<'p>(
         &mut self,
         packets: impl IntoIterator<Item = (udp::Packet<'p>, u64)>,
@@ -48,7 +49,8 @@ impl Instances {
         self.count(counters);
     }
 
-    /// Sends all packets, and says that nothing follows. `report` receives the number of packets that were lost, for each reason.
+    /// Sends all packets, and says that nothing follows. `report` receives the number of packets that were
+    /// lost, for each reason.
     pub fn finish(mut self, counters: &QuestionCounters, report: impl Fn(u64, &'static str)) {
         self.flush(counters);
         let losses = self.front_end.finish();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub struct Message {
     /// One line, or a text that shows marked places.
     pub text: String,
-    /// The answers may lack something, or a question is probably not meant as it is stated. Otherwise, the message says how the run
-    /// proceeds.
+    /// The answers may lack something, or a question is probably not meant as it is stated. Otherwise, the
+    /// message says how the run proceeds.
     pub is_warning: bool,
 }
 

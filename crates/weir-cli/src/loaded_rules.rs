@@ -1,4 +1,5 @@
-//! The rules of a question, or of a recorder: files of rules, variables, classes, thresholds and suppressions.
+//! The rules of a question, or of a recorder: files of rules, variables, classes, thresholds and
+//! suppressions.
 
 use crate::failure::Failure;
 use crate::input;

@@ -1,7 +1,8 @@
 //! `--memory`: the memory of a run, and the part of each worker.
 //!
-//! The process itself needs memory that the accounts of workers do not contain: its code, the blocks of captures that are
-//! being read, the compiler, and the queues of outputs. Workers have equal parts of the rest.
+//! The process itself needs memory that the accounts of workers do not contain: its code, the blocks of
+//! captures that are being read, the compiler, and the queues of outputs. Workers have equal parts of the
+//! rest.
 
 use crate::args::Input;
 use crate::failure::Failure;
@@ -20,8 +21,8 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 /// What questions keep until later rows, or until the end of the run, takes this part of a worker's memory.
 const KEPT_PART: usize = 8;
 
-/// Bytes of memory for each thing that a question keeps (hosts, names, rows to be sorted), if this many questions of
-/// the run keep something.
+/// Bytes of memory for each thing that a question keeps (hosts, names, rows to be sorted), if this many
+/// questions of the run keep something.
 ///
 /// # Errors
 /// As [`of_worker`].
@@ -43,8 +44,8 @@ pub fn of_worker(input: &Input) -> Result<usize, Failure> {
     Ok(usize::try_from(of_workers / workers).unwrap_or(usize::MAX))
 }
 
-/// The memory of the machine, or of the control group that the process runs in, if that is less. `None` if the system
-/// does not say.
+/// The memory of the machine, or of the control group that the process runs in, if that is less. `None` if
+/// the system does not say.
 fn machine_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| kilobytes_of(&text, "MemTotal:"));
     let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];

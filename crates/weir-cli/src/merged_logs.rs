@@ -17,8 +17,8 @@ struct MergedLog {
 
 /// Merges rows of several logs into one table.
 pub struct Union {
-    /// `_path`, the columns of the connection, then each column of any log once; or a single column `session` if
-    /// narrow.
+    /// `_path`, the columns of the connection, then each column of any log once; or a single column `session`
+    /// if narrow.
     pub columns: Vec<Column>,
     logs: Vec<MergedLog>,
     is_narrow: bool,
@@ -27,7 +27,8 @@ pub struct Union {
 }
 
 impl Union {
-    /// The union of all logs of these protocols. `is_narrow`: for people, with one column of text for all values of a session.
+    /// The union of all logs of these protocols. `is_narrow`: for people, with one column of text for all
+    /// values of a session.
     pub fn of_all(sessions: &SessionRegistry, is_narrow: bool) -> Self {
         let logs = Log::all(sessions);
         let path = Column::new("_path", ValueType::Text, "log of the row");
@@ -39,7 +40,8 @@ impl Union {
         } else {
             for column in logs.iter().flat_map(Log::own_columns) {
                 match columns.iter_mut().find(|known| known.name == column.name) {
-                    // `version` is a number in SSH and text in TLS. Columnar formats need one type, which is text then.
+                    // `version` is a number in SSH and text in TLS. Columnar formats need one type, which is
+                    // text then.
                     Some(known) if known.value_type != column.value_type => {
                         known.value_type = ValueType::Text
                     }
@@ -61,7 +63,8 @@ impl Union {
         Self { columns, logs, is_narrow, carrier }
     }
 
-    /// The columns of the logs that these columns of the union need. The same mask applies to the rows of all logs.
+    /// The columns of the logs that these columns of the union need. The same mask applies to the rows of all
+    /// logs.
     pub fn needed(&self, shown: ColumnMask) -> ColumnMask {
         let of_log = |merged: &MergedLog| -> Vec<usize> {
             let sources = merged.sources.iter().enumerate().filter(|(at, _)| shown.contains(*at));

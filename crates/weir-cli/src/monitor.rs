@@ -1,4 +1,5 @@
-//! `--monitor`: a line each second on standard error, with rates, losses, flows, memory, and what becomes of packets.
+//! `--monitor`: a line each second on standard error, with rates, losses, flows, memory, and what becomes of
+//! packets.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

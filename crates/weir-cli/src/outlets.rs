@@ -1,4 +1,5 @@
-//! The threads of a run's outputs: one for each output, and one for standard output, which questions may share.
+//! The threads of a run's outputs: one for each output, and one for standard output, which questions may
+//! share.
 
 use crate::args::Input;
 use crate::handover::Handover;
@@ -28,15 +29,16 @@ pub struct ClientTerms {
 pub struct Outlets {
     patience: Patience,
     clients: ClientTerms,
-    /// The thread of standard output. All questions that write there share it, so that their rows keep their order.
+    /// The thread of standard output. All questions that write there share it, so that their rows keep their
+    /// order.
     stdout: Arc<Outlet>,
     /// The outputs in use, each with its name.
     all: Mutex<Vec<(String, Arc<Outlet>)>>,
 }
 
 impl Outlets {
-    /// The outputs of a run with these options. A single question waits for its output; with several, a blocked output
-    /// must not stop the others.
+    /// The outputs of a run with these options. A single question waits for its output; with several, a
+    /// blocked output must not stop the others.
     pub fn new(input: &Input, stdout: Stdout) -> Self {
         let default = if stdout == Stdout::Shared { Some(OUTPUT_WAIT) } else { None };
         // A time that is too long for the clock is unlimited.
@@ -50,7 +52,8 @@ impl Outlets {
         outlets
     }
 
-    /// The outputs of a run that waits for them as `patience` says, and for clients only if the traffic is not live.
+    /// The outputs of a run that waits for them as `patience` says, and for clients only if the traffic is
+    /// not live.
     pub fn with(patience: Patience, is_live: bool) -> Self {
         let stdout = Arc::new(Outlet::new(patience.clone()));
         let all = Mutex::new(vec![(output::name_of(None), Arc::clone(&stdout))]);
@@ -84,8 +87,8 @@ impl Outlets {
         outlet
     }
 
-    /// Waits until all outputs are complete, or have been blocked for too long: returns the latter, each with the size
-    /// of what is not written.
+    /// Waits until all outputs are complete, or have been blocked for too long: returns the latter, each with
+    /// the size of what is not written.
     pub fn wait(&self) -> Vec<(String, Load)> {
         let all = self.lock().clone();
         let blocked =

@@ -192,8 +192,8 @@ impl FileId {
     }
 }
 
-/// What a path leads to. `None` for special files (a terminal, `/dev/null`), receivers of exports and instances, which several may
-/// write to.
+/// What a path leads to. `None` for special files (a terminal, `/dev/null`), receivers of exports and
+/// instances, which several may write to.
 pub fn file_id(path: &Path) -> Option<FileId> {
     if Target::is_named(path) || matches!(Endpoint::of(path), Some(Ok(Endpoint::Datagrams(_)))) {
         return None;
@@ -208,8 +208,8 @@ pub fn file_id(path: &Path) -> Option<FileId> {
 /// Standard input by path: a regular file if it is redirected from one.
 const STDIN: &str = "/dev/stdin";
 
-/// A regular file, after resolving links. `None` for special files (a terminal, `/dev/null`), which writing does not
-/// destroy.
+/// A regular file, after resolving links. `None` for special files (a terminal, `/dev/null`), which writing
+/// does not destroy.
 fn identity(path: &Path) -> Option<FileId> {
     let about = std::fs::metadata(path).ok().filter(|about| about.is_file())?;
     Some(FileId::of(&about))

@@ -57,7 +57,8 @@ impl PacketDetails {
             true => self.json(meta, frame),
             false => self.text(meta, frame),
         };
-        // No session of an earlier packet comes any more: packets and sessions are in the order of the capture.
+        // No session of an earlier packet comes any more: packets and sessions are in the order of the
+        // capture.
         let later = self.early.split_off(&meta.number);
         let gone = std::mem::replace(&mut self.early, later);
         let sessions = self.early.remove(&meta.number).unwrap_or_default();

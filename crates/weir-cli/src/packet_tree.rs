@@ -1,5 +1,5 @@
-//! A packet's layers and fields as text: a line for each layer, and under it a line for each field, with its range of
-//! bytes, its name in filters, its value, and its description.
+//! A packet's layers and fields as text: a line for each layer, and under it a line for each field, with its
+//! range of bytes, its name in filters, its value, and its description.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// Limit of the names that are tried.
 const NAMES_MAX: u32 = 1000;
 
-/// A temporary file, which replaces its target by [`publish`](Self::publish). If it is dropped before, it is removed.
+/// A temporary file, which replaces its target by [`publish`](Self::publish). If it is dropped before, it is
+/// removed.
 #[derive(Debug)]
 pub struct Part {
     path: PathBuf,
@@ -16,8 +17,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// Creates a temporary file for `target`, with a name that no other process uses and the permissions of an existing
-    /// target. Links to the target are followed; a link instead of the temporary file is not.
+    /// Creates a temporary file for `target`, with a name that no other process uses and the permissions of
+    /// an existing target. Links to the target are followed; a link instead of the temporary file is not.
     ///
     /// # Errors
     /// As for [`File::create_new`].

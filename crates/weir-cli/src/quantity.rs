@@ -1,5 +1,5 @@
-//! Numbers on the command line: `4`, `5m`, `10k`, `512M`, `FILTER:10k`. Error messages say what is expected, with an
-//! example.
+//! Numbers on the command line: `4`, `5m`, `10k`, `512M`, `FILTER:10k`. Error messages say what is expected,
+//! with an example.
 
 use crate::failure::Failure;
 use std::fmt::Display;
@@ -101,8 +101,8 @@ pub fn bytes(option: &str, text: &str) -> Result<u64, Failure> {
     number.checked_mul(unit).ok_or_else(wrong)
 }
 
-/// Splits a filter and its quantity at the last colon; without a colon there is no filter. A filter may end in an IPv6
-/// address, but then the text after its last colon is no quantity.
+/// Splits a filter and its quantity at the last colon; without a colon there is no filter. A filter may end
+/// in an IPv6 address, but then the text after its last colon is no quantity.
 pub fn classified(text: &str) -> (Option<&str>, &str) {
     match text.rsplit_once(':') {
         Some((filter, quantity)) => (Some(filter.trim()), quantity.trim()),

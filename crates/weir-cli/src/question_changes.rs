@@ -104,7 +104,8 @@ impl QuestionChanges {
     /// Changes the instances to which a question sends its packets. No packet is lost or sent twice.
     ///
     /// # Errors
-    /// There is no such question, its packets do not go to instances, or the new ones cannot be opened: the previous ones stay.
+    /// There is no such question, its packets do not go to instances, or the new ones cannot be opened: the
+    /// previous ones stay.
     pub fn change(&self, name: &str, to: PathBuf) -> Result<(), String> {
         let mut names = self.live_names()?;
         let active = names.get_mut(name).ok_or_else(|| format!("there is no question called `{name}`"))?;

@@ -46,8 +46,8 @@ impl QuestionOptions {
         self.0.insert(key.to_string(), value);
     }
 
-    /// Adds an option that is a path. The reader of the question may run in another directory, so the path of a file becomes
-    /// absolute.
+    /// Adds an option that is a path. The reader of the question may run in another directory, so the path of
+    /// a file becomes absolute.
     ///
     /// # Errors
     /// A path that is not UTF-8: questions are text.

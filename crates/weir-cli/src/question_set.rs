@@ -149,8 +149,8 @@ impl QuestionSet {
         }
     }
 
-    /// Prepares what the questions at the start of the run share: the memory for what they keep, and the extraction of
-    /// the first question that states one, since parsers pass contents on from the start.
+    /// Prepares what the questions at the start of the run share: the memory for what they keep, and the
+    /// extraction of the first question that states one, since parsers pass contents on from the start.
     ///
     /// # Errors
     /// `--extract-max` or `--memory` is no number of bytes.
@@ -197,9 +197,9 @@ impl QuestionSet {
         memory::of_question(&self.input, self.keepers.max(keepers))
     }
 
-    /// Checks and prepares a question that is to run beside `others`: it needs a name and outputs of its own. Returns all
-    /// mistakes. Nothing is created: the output is not touched until a program answers the question; if compilation
-    /// fails, an existing file stays as it is.
+    /// Checks and prepares a question that is to run beside `others`: it needs a name and outputs of its own.
+    /// Returns all mistakes. Nothing is created: the output is not touched until a program answers the
+    /// question; if compilation fails, an existing file stays as it is.
     pub fn admit<'a>(
         &self,
         stated: &Stated,
@@ -273,7 +273,8 @@ impl QuestionSet {
         }
     }
 
-    /// Resolves a question whose rows another program reads, as the engine's questions and the rows of their items.
+    /// Resolves a question whose rows another program reads, as the engine's questions and the rows of their
+    /// items.
     ///
     /// # Errors
     /// All mistakes in the question. Its answers are no rows.

@@ -264,7 +264,8 @@ impl Recording {
         self.dumps.as_ref().map(Dumps::asker)
     }
 
-    /// Ends the recording, once its writers are gone: complete segments go to the disk. Returns whether something was lost.
+    /// Ends the recording, once its writers are gone: complete segments go to the disk. Returns whether
+    /// something was lost.
     pub fn finish(self) -> bool {
         let Self { recorder, published, ends, spool, dumps } = self;
         let mut is_lossy = dumps.into_iter().any(Dumps::finish);

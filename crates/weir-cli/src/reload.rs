@@ -1,5 +1,5 @@
-//! SIGHUP reads the file of questions again, while packets go on: kept questions continue with all of their state. A file with
-//! mistakes changes nothing.
+//! SIGHUP reads the file of questions again, while packets go on: kept questions continue with all of their
+//! state. A file with mistakes changes nothing.
 //!
 //! A run on a terminal is different: there, SIGHUP says that the terminal was closed, and ends the run.
 
@@ -89,10 +89,12 @@ fn again(
 ) -> Result<Vec<QuestionSpec>, Failure> {
     let now = (reload.read_again)()?;
     let active = changes.list().map_err(Failure::new)?;
-    // A question that failed, for instance because of a full disk, begins again. One that reached its limit does not.
+    // A question that failed, for instance because of a full disk, begins again. One that reached its limit
+    // does not.
     let is_kept = |spec: &QuestionSpec| before.contains(spec) && !changes.has_failed(&spec.name);
     let (kept, new): (Vec<QuestionSpec>, Vec<QuestionSpec>) = now.into_iter().partition(is_kept);
-    // A question that only gets other instances continues; `weir ctl` may have changed them since the last reload.
+    // A question that only gets other instances continues; `weir ctl` may have changed them since the last
+    // reload.
     let is_of_file = |one: &QuestionSpec| before.iter().any(|spec| spec == one || spec.is_rescaled(one));
     let rescales = |spec: &QuestionSpec| active.iter().any(|one| is_of_file(one) && spec.is_rescaled(one));
     let (rescaled, new): (Vec<QuestionSpec>, Vec<QuestionSpec>) =
@@ -128,8 +130,8 @@ fn again(
                 begun += 1;
                 now.push(spec);
             }
-            // Some mistakes are found only when all questions are compiled together. The run then continues with the previous
-            // version of the question. The next reload tries the new version again.
+            // Some mistakes are found only when all questions are compiled together. The run then continues
+            // with the previous version of the question. The next reload tries the new version again.
             Err(why) => {
                 say!("weir: {}: {why}", reload.file);
                 let previous = previous.iter().find(|one| one.name == spec.name);

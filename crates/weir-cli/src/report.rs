@@ -22,7 +22,8 @@ pub struct Ran {
     pub found: Found,
 }
 
-/// Reports what a run could not do as it was asked, with this number of workers, and what the answers lack. `lost_bytes`: also of streams.
+/// Reports what a run could not do as it was asked, with this number of workers, and what the answers lack.
+/// `lost_bytes`: also of streams.
 pub fn warnings(ran: &Ran, workers: usize, stack: &Stack, lost_bytes: bool) {
     if let Some(why) = &ran.outcome.one_worker {
         note!("weir: using one worker instead of {workers}: {why}");
@@ -177,8 +178,8 @@ fn missing(source: &SourceStats) -> &'static str {
     }
 }
 
-/// Reports what each question has lost in the engine, if the run has several, and with `stats` all counts of each question.
-/// Losses of the source concern all questions alike, and are reported once.
+/// Reports what each question has lost in the engine, if the run has several, and with `stats` all counts of
+/// each question. Losses of the source concern all questions alike, and are reported once.
 pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool, stats: bool) {
     for (name, QuestionTotals { answers, lost, in_engine }) in questions {
         let LossCounts { undecided_packets, stream_bytes, stream_segments } = in_engine;
@@ -194,8 +195,8 @@ pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool
     }
 }
 
-/// Reports the rows that outputs lack, because they were blocked, and their sum if `with_counter`. Returns whether there
-/// are any.
+/// Reports the rows that outputs lack, because they were blocked, and their sum if `with_counter`. Returns
+/// whether there are any.
 pub fn lost_rows(losses: &[Loss], blocked: &[(String, Load)], with_counter: bool) -> bool {
     for Loss { question, output, rows, why } in losses {
         let question = question.as_ref().map_or(String::new(), |name| format!("question `{name}`: "));

@@ -1,12 +1,15 @@
 //! `--rotate` and `--keep`: an output becomes a sequence of files, each complete by itself.
 //!
-//! * A file is written as `flows.json.PID.part`, and gets its name when it is complete: `flows.2026-11-25-14-00-00.json`.
-//!   A name never replaces an existing file: further files of the same time are `…_001`, `…_002`.
-//! * Time is that of rows and packets (column `ts`), so the files of a capture are the same on every machine. A row goes
-//!   to the current file even if it is earlier: rows of connections come at their ends.
-//! * A row that skips a whole period ends the file only if the row before did, too: a single wrong time has no effect.
-//! * Time also goes back, by more than a period and a day, once more rows in sequence say so than rows have agreed with the
-//!   present time: a first row with a wrong time, such as one of 2106, does not end the division of the output.
+//! * A file is written as `flows.json.PID.part`, and gets its name when it is complete:
+//!   `flows.2026-11-25-14-00-00.json`. A name never replaces an existing file: further files of the same time
+//!   are `…_001`, `…_002`.
+//! * Time is that of rows and packets (column `ts`), so the files of a capture are the same on every machine.
+//!   A row goes to the current file even if it is earlier: rows of connections come at their ends.
+//! * A row that skips a whole period ends the file only if the row before did, too: a single wrong time has
+//!   no effect.
+//! * Time also goes back, by more than a period and a day, once more rows in sequence say so than rows have
+//!   agreed with the present time: a first row with a wrong time, such as one of 2106, does not end the
+//!   division of the output.
 
 use crate::failure::Failure;
 use crate::form::Form;
@@ -28,8 +31,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// Rows of connections may be late by their duration. Earlier rows than this count against the present time.
 const LATE_NS: i64 = 86_400 * SECOND_NS;
 
-/// Limit of the number of rows that agree with the present time: after more rows in sequence that lie far before it, time
-/// goes back in any case.
+/// Limit of the number of rows that agree with the present time: after more rows in sequence that lie far
+/// before it, time goes back in any case.
 const AGREEING_MAX: u32 = 1024;
 
 /// Maximum number of files of one time.
@@ -114,11 +117,12 @@ impl Rotation {
     }
 }
 
-/// When the clock of a live run ends the current file of an output: shared by the clock and the output, so that an idle output
-/// does nothing until then.
+/// When the clock of a live run ends the current file of an output: shared by the clock and the output, so
+/// that an idle output does nothing until then.
 #[derive(Debug)]
 pub struct Turn {
-    /// The time that the clock has shown to the idle output, and the end of the current file, in nanoseconds since 1970.
+    /// The time that the clock has shown to the idle output, and the end of the current file, in nanoseconds
+    /// since 1970.
     clock: AtomicI64,
     end: AtomicI64,
 }
@@ -144,7 +148,8 @@ pub struct Rotating {
     output: PathBuf,
     /// The latest time so far.
     now: Option<i64>,
-    /// Rows that agree with this time, at most [`AGREEING_MAX`], and the last rows in sequence that lie far before it.
+    /// Rows that agree with this time, at most [`AGREEING_MAX`], and the last rows in sequence that lie far
+    /// before it.
     agreeing: u32,
     far_before: u32,
     /// The time of the previous row.
@@ -210,8 +215,8 @@ impl Rotating {
         false
     }
 
-    /// Whether the period of the current file is over at this time, as the clock of a live run says. Rows that come later
-    /// belong to the next file.
+    /// Whether the period of the current file is over at this time, as the clock of a live run says. Rows
+    /// that come later belong to the next file.
     pub fn is_over_at(&mut self, time: i64) -> bool {
         let is_over = time >= self.end;
         if is_over {
@@ -242,7 +247,8 @@ impl Rotating {
         self.turn.end.store(i64::MAX, Ordering::Relaxed);
     }
 
-    /// Gives a complete file its name, and deletes the oldest files if there are too many. Returns the errors of these.
+    /// Gives a complete file its name, and deletes the oldest files if there are too many. Returns the errors
+    /// of these.
     ///
     /// # Errors
     /// The file cannot be renamed.

@@ -53,8 +53,8 @@ fn write_cell(cell: Cell<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Appends the next row of a file to `batch`, whose first row decides about the number of columns. Returns `false` at the end of the
-/// file.
+/// Appends the next row of a file to `batch`, whose first row decides about the number of columns. Returns
+/// `false` at the end of the file.
 ///
 /// # Errors
 /// Those of `file`; `InvalidData` if the bytes are no row.

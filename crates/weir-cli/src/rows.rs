@@ -14,8 +14,8 @@ pub trait Rows: Send {
     /// The error of `rows`.
     fn item(&mut self, item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()>;
 
-    /// Passes the rows that wait for further items: no packet waits to be read. `now`, of a live run: all packets before this time,
-    /// in nanoseconds since 1970, have been read.
+    /// Passes the rows that wait for further items: no packet waits to be read. `now`, of a live run: all
+    /// packets before this time, in nanoseconds since 1970, have been read.
     ///
     /// # Errors
     /// The error of `rows`.

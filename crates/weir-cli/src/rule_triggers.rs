@@ -1,5 +1,5 @@
-//! Rules as triggers of a recorder: the connection of an alert is dumped, from its first packet on; with `tag:host`, what its host sends and
-//! receives from the alert on.
+//! Rules as triggers of a recorder: the connection of an alert is dumped, from its first packet on; with
+//! `tag:host`, what its host sends and receives from the alert on.
 
 use crate::dump_queue::DumpParams;
 use crate::loaded_rules::report;

@@ -25,8 +25,8 @@ pub struct Runner<'a> {
     pub input: &'a Input,
     /// Metadata that the reader finds in the captures in addition to packets.
     pub findings: &'a Findings,
-    /// Whether a control socket adds and removes questions. If so, its requests do not wait for packets, and a signal
-    /// is the normal end of the run (exit status 0).
+    /// Whether a control socket adds and removes questions. If so, its requests do not wait for packets, and
+    /// a signal is the normal end of the run (exit status 0).
     pub has_control: bool,
     /// Whether to report bytes that are missing in streams.
     pub lost_bytes: bool,

@@ -1,14 +1,15 @@
-//! Gives up rights once the sockets of links are open: the parsers of hostile traffic run with as little as possible.
+//! Gives up rights once the sockets of links are open: the parsers of hostile traffic run with as little as
+//! possible.
 //!
-//! * Another user (`--user`), and no capabilities but those that replace filters in the kernel when questions change. Sockets and
-//!   rings stay open, and nothing is opened again.
+//! * Another user (`--user`), and no capabilities but those that replace filters in the kernel when questions
+//!   change. Sockets and rings stay open, and nothing is opened again.
 //! * `no_new_privs`: programs with more rights are of no use.
-//! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace` and `mount`, and no process can be
-//!   made, only threads.
+//! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace` and `mount`, and no
+//!   process can be made, only threads.
 //! * Landlock: files can be created and changed only in the directories of outputs.
 //!
-//! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore called before there
-//! are other threads, but for the one that DPDK has: it gives them up, too.
+//! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore
+//! called before there are other threads, but for the one that DPDK has: it gives them up, too.
 
 use crate::args::{Input, SandboxArgs};
 use crate::failure::Failure;
@@ -27,7 +28,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use weir::link::dpdk;
 
-/// What root may still do if no other user is given: write to directories of other users, and listen on low ports.
+/// What root may still do if no other user is given: write to directories of other users, and listen on low
+/// ports.
 const OF_ROOT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::NET_BIND_SERVICE);
 
@@ -87,7 +89,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_keyctl,
 ];
 
-/// The directories, and files that are no regular ones, that the questions of a run and its control socket write to.
+/// The directories, and files that are no regular ones, that the questions of a run and its control socket
+/// write to.
 pub fn writable(args: &SandboxArgs, specs: &[QuestionSpec], socket: Option<&Path>) -> Vec<PathBuf> {
     let mut places = args.write_to.clone();
     for spec in specs {
@@ -123,8 +126,8 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Gives up the rights of this thread, of all threads that it starts from now on, and of the thread of DPDK: files can be written only
-/// in `writable`. What the kernel does not support is reported with `-v`.
+/// Gives up the rights of this thread, of all threads that it starts from now on, and of the thread of DPDK:
+/// files can be written only in `writable`. What the kernel does not support is reported with `-v`.
 ///
 /// # Errors
 /// The user does not exist, or the process may not become that user.
@@ -257,7 +260,8 @@ fn become_user(args: &SandboxArgs, (uid, gid): (Uid, Gid)) -> Result<(), Failure
     })
 }
 
-/// Removes all capabilities from those that programs of this process could get. Needs CAP_SETPCAP, which only root has.
+/// Removes all capabilities from those that programs of this process could get. Needs CAP_SETPCAP, which only
+/// root has.
 fn forget_capabilities() -> Result<(), Box<dyn Error>> {
     thread::clear_ambient_capability_set()?;
     if !thread::capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
@@ -279,7 +283,8 @@ fn keep_capabilities(kept: CapabilitySet) -> Result<(), Box<dyn Error>> {
 
 /// Files can be created and changed only here.
 fn restrict_files(writable: &[PathBuf]) -> Result<(), Box<dyn Error>> {
-    // The third version of the interface (Linux 6.2) includes truncation. Older kernels restrict what they know.
+    // The third version of the interface (Linux 6.2) includes truncation. Older kernels restrict what they
+    // know.
     let abi = ABI::V3;
     let status = Ruleset::default()
         .handle_access(AccessFs::from_write(abi))?
@@ -296,7 +301,8 @@ fn restrict_files(writable: &[PathBuf]) -> Result<(), Box<dyn Error>> {
 /// Calls of the system that are refused: always, or if one of the rules holds.
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refuses calls of the system, with the error EPERM; also `bpf`, unless filters in the kernel need this call.
+/// Refuses calls of the system, with the error EPERM; also `bpf`, unless filters in the kernel need this
+/// call.
 fn refuse_calls(has_filters: bool) -> Result<(), Box<dyn Error>> {
     let filters = (!has_filters).then_some(&libc::SYS_bpf);
     let mut refused = processes()?;
@@ -318,8 +324,8 @@ fn processes() -> Result<Calls, Box<dyn Error>> {
     Ok(calls)
 }
 
-/// Answers as if the kernel had no `clone3`, whose flags are in memory, where a filter cannot read them. The C library then
-/// makes threads with `clone`.
+/// Answers as if the kernel had no `clone3`, whose flags are in memory, where a filter cannot read them. The
+/// C library then makes threads with `clone`.
 fn without_clone3() -> Result<BpfProgram, Box<dyn Error>> {
     program(Calls::from([(libc::SYS_clone3, vec![])]), libc::ENOSYS)
 }

@@ -2,9 +2,9 @@
 
 use weir::Compiler;
 
-/// A filter for the server ports of a session protocol. Options that divide streams or packets into classes take the name of a protocol
-/// for its ports: the class must be known at the first packet, and the protocol is recognised later. `None`: no protocol with ports has
-/// the name.
+/// A filter for the server ports of a session protocol. Options that divide streams or packets into classes
+/// take the name of a protocol for its ports: the class must be known at the first packet, and the protocol
+/// is recognised later. `None`: no protocol with ports has the name.
 pub fn service(name: &str, compiler: &Compiler, bpf: bool) -> Option<String> {
     // A layer's name is already a filter.
     if compiler.stack().layers.iter().any(|layer| layer.protocol.filter_name == name) {

@@ -10,7 +10,8 @@ use weir::{Item, RunEnd};
 /// Rows that are converted together.
 const ROWS_TOGETHER: usize = 64;
 
-/// Makes rows of items, and shows them through a view. The command's outputs and the readers of other programs take their rows here.
+/// Makes rows of items, and shows them through a view. The command's outputs and the readers of other
+/// programs take their rows here.
 pub struct ShownRows {
     pub rows: Box<dyn Rows>,
     pub view: View,
@@ -29,7 +30,8 @@ impl ShownRows {
         true
     }
 
-    /// Adds what is shown of an item's rows to `waiting`, and their number to `count`. `now`, of a live run: nanoseconds since 1970.
+    /// Adds what is shown of an item's rows to `waiting`, and their number to `count`. `now`, of a live run:
+    /// nanoseconds since 1970.
     ///
     /// # Errors
     /// As [`Rows::item`].
@@ -49,7 +51,8 @@ impl ShownRows {
         }
     }
 
-    /// As [`take`](Self::take), for the last rows; rows that are sorted come after them, from [`View::take_kept`].
+    /// As [`take`](Self::take), for the last rows; rows that are sorted come after them, from
+    /// [`View::take_kept`].
     ///
     /// # Errors
     /// As [`Rows::end`].
@@ -65,7 +68,8 @@ impl ShownRows {
     }
 }
 
-/// Passes on an item; many rows in several parts, so that a batch for an output does not become much larger than it should.
+/// Passes on an item; many rows in several parts, so that a batch for an output does not become much larger
+/// than it should.
 pub fn each_part(item: Item<'_>, mut take: impl FnMut(Item<'_>)) {
     let Item::Rows(rows) = item else { return take(item) };
     for first in rows.range.clone().step_by(ROWS_TOGETHER) {

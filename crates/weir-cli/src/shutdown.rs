@@ -1,5 +1,5 @@
-//! Ends the process within a second of SIGTERM or SIGHUP, whatever is blocked. Process managers send these signals once.
-//! SIGINT has no such limit: a person sees that the process waits, and sends it again.
+//! Ends the process within a second of SIGTERM or SIGHUP, whatever is blocked. Process managers send these
+//! signals once. SIGINT has no such limit: a person sees that the process waits, and sends it again.
 
 use crate::captures::Hangup;
 use crate::failure::Failure;

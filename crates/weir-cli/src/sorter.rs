@@ -1,5 +1,5 @@
-//! Sorts rows in bounded memory: rows beyond the bound are sorted in parts, which are written to temporary files and
-//! merged.
+//! Sorts rows in bounded memory: rows beyond the bound are sorted in parts, which are written to temporary
+//! files and merged.
 
 use crate::row_code;
 use std::cmp::Ordering;
@@ -38,7 +38,8 @@ impl SortKey {
     }
 }
 
-/// The order of two values of a column: numbers and times by size, addresses of IPv4 before IPv6, texts by their bytes.
+/// The order of two values of a column: numbers and times by size, addresses of IPv4 before IPv6, texts by
+/// their bytes.
 fn compare(one: Cell<'_>, other: Cell<'_>) -> Ordering {
     match (one, other) {
         (Cell::Bool(a), Cell::Bool(b)) => a.cmp(&b),
@@ -217,7 +218,8 @@ impl List {
     }
 }
 
-/// Merges sorted lists of rows, and passes the first `limit` rows to `next`. Of equal rows, those of the earlier list come first.
+/// Merges sorted lists of rows, and passes the first `limit` rows to `next`. Of equal rows, those of the
+/// earlier list come first.
 fn merge(
     key: &SortKey,
     mut lists: Vec<List>,

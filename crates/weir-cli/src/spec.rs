@@ -25,8 +25,8 @@ pub struct QuestionSpec {
     /// Format of rows. Default: JSON lines; a table for a single question on a terminal.
     #[serde(default, skip_serializing_if = "is_default")]
     pub format: Option<String>,
-    /// The output file. Default: standard output. Packets may go to a capture file (.pcap or .pcapng), rows in a
-    /// columnar format to a directory.
+    /// The output file. Default: standard output. Packets may go to a capture file (.pcap or .pcapng), rows
+    /// in a columnar format to a directory.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub output: Option<PathBuf>,
     /// The output becomes a sequence of files: a size, a time, or both (`100M`, `1h`, `1G,1h`).
@@ -35,7 +35,8 @@ pub struct QuestionSpec {
     /// With `rotate`: the number of files that are kept.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep: Option<u64>,
-    /// For a receiver with a connection (`ipfix+tcp://`, `syslog+tcp://`, `kafka://`, `clickhouse://`): a directory for what the receiver does not have.
+    /// For a receiver with a connection (`ipfix+tcp://`, `syslog+tcp://`, `kafka://`, `clickhouse://`): a
+    /// directory for what the receiver does not have.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub spool: Option<PathBuf>,
     /// With `spool`: maximum number of bytes in the directory, such as `1G`.
@@ -104,13 +105,15 @@ pub struct QuestionSpec {
     /// For `streams` and `match`: the time after which partial chunks are flushed, in seconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush: Option<f64>,
-    /// For `packets` with an output `udp://`: the key by which packets are balanced over instances. Default: flow.
+    /// For `packets` with an output `udp://`: the key by which packets are balanced over instances. Default:
+    /// flow.
     #[serde(default, skip_serializing_if = "is_default")]
     pub balance: Option<String>,
     /// For `aggregate`: what is computed, as in `count() by ip.src every 10s`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub aggregate: Option<String>,
-    /// For `aggregate`: of what: `packets`, `flows`, `events`, an event, or the name of a log of sessions. Default: packets.
+    /// For `aggregate`: of what: `packets`, `flows`, `events`, an event, or the name of a log of sessions.
+    /// Default: packets.
     #[serde(default, skip_serializing_if = "is_default")]
     pub of: Option<String>,
     /// For `records`: the key, as fields separated by commas, `flow` or `5tuple`. Default: flow.
@@ -158,7 +161,8 @@ pub struct QuestionSpec {
     /// For `rules`: thresholds and suppressions, a `threshold.config`.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub tunings: Option<PathBuf>,
-    /// For `rules`: of connections of TCP whose begin is not in the capture, only single packets are inspected.
+    /// For `rules`: of connections of TCP whose begin is not in the capture, only single packets are
+    /// inspected.
     #[serde(default, skip_serializing_if = "is_default")]
     pub complete: bool,
     /// For `events`: names of events, as `layer.event`. Default: all.
@@ -173,15 +177,15 @@ pub struct QuestionSpec {
     /// For `follow`: decode the bodies of HTTP/1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub decode: bool,
-    /// For `packets`: the layers and fields of each packet, and the sessions that it completes; as text, or in the format
-    /// `json`.
+    /// For `packets`: the layers and fields of each packet, and the sessions that it completes; as text, or
+    /// in the format `json`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub detail: bool,
     /// For `packets`: the bytes of each packet; as text, or in the format `json`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub hex: bool,
-    /// The columns to show, in this order; `orig` and `resp` are address and port of the ends. Default: all; in a table
-    /// those of most use.
+    /// The columns to show, in this order; `orig` and `resp` are address and port of the ends. Default: all;
+    /// in a table those of most use.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
     pub columns: Vec<String>,
     /// Maximum number of answers, which are connections for `follow`: the question ends with the last one.

@@ -1,4 +1,5 @@
-//! The leading columns of rows about one direction of a connection: a time, the connection, the sender, the receiver.
+//! The leading columns of rows about one direction of a connection: a time, the connection, the sender, the
+//! receiver.
 
 use weir::packet::{Cell, Column, Timestamp, ValueType};
 use weir::stream::Stream;

@@ -1,7 +1,8 @@
-//! Files in a directory: one per stream, with tcpflow's file names, or one per content (`extraction.rs`). The files are
-//! written on a thread of their own.
+//! Files in a directory: one per stream, with tcpflow's file names, or one per content (`extraction.rs`). The
+//! files are written on a thread of their own.
 //!
-//! Others may write to the directory, too: a link there is not followed, and an input of the run is not overwritten.
+//! Others may write to the directory, too: a link there is not followed, and an input of the run is not
+//! overwritten.
 
 use crate::failure::{self, Failure};
 use crate::output::FileId;
@@ -39,7 +40,8 @@ pub struct Files {
     lost_bytes: AtomicU64,
 }
 
-/// A file that is written in pieces. It is open only during writes, since files may outnumber the file descriptors.
+/// A file that is written in pieces. It is open only during writes, since files may outnumber the file
+/// descriptors.
 #[derive(Debug)]
 pub struct StreamFile {
     path: Arc<Path>,
@@ -52,7 +54,8 @@ pub struct StreamFile {
 }
 
 impl Files {
-    /// Files in this directory, which is created with the first file. `inputs` are not overwritten; `outlet` writes.
+    /// Files in this directory, which is created with the first file. `inputs` are not overwritten; `outlet`
+    /// writes.
     pub fn new(directory: PathBuf, inputs: Vec<FileId>, outlet: Arc<Outlet>, patience: Patience) -> Self {
         let (names, fault, lost_bytes) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
         Self { directory, inputs, outlet, patience, names, fault, lost_bytes }
@@ -67,8 +70,8 @@ impl Files {
         }
         let uid = stream.uid();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        // All streams between the same endpoints belong to one worker, so their numbers do not depend on the number of
-        // workers.
+        // All streams between the same endpoints belong to one worker, so their numbers do not depend on the
+        // number of workers.
         let (last, number) = names.entry(name.clone()).or_insert((uid.clone(), 0));
         if *last != uid {
             (*last, *number) = (uid, *number + 1);
@@ -85,8 +88,8 @@ impl Files {
         StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(self) }
     }
 
-    /// A file that is to be [kept](StreamFile::keep) or [removed](StreamFile::remove). Its name in the meantime is made of
-    /// the process and `number`.
+    /// A file that is to be [kept](StreamFile::keep) or [removed](StreamFile::remove). Its name in the
+    /// meantime is made of the process and `number`.
     pub fn temporary(self: &Arc<Self>, number: u64) -> StreamFile {
         self.named(&format!("{TEMPORARY}{}-{number}", std::process::id()))
     }
@@ -240,8 +243,8 @@ impl StreamFile {
         self.buffer.capacity()
     }
 
-    /// Gives a [temporary](Files::temporary) file its final name in the directory. A file of that name is replaced, unless
-    /// it is an input or no regular file.
+    /// Gives a [temporary](Files::temporary) file its final name in the directory. A file of that name is
+    /// replaced, unless it is an input or no regular file.
     pub fn keep(&mut self, name: &str) {
         self.flush();
         let target = self.files.directory.join(name);

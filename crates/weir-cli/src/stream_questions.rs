@@ -1,5 +1,6 @@
-//! The options about cutoffs, priorities and chunks, as questions. An option can name a class of streams by a filter.
-//! Each class becomes a question of its own; together, these questions cover the streams of the original question.
+//! The options about cutoffs, priorities and chunks, as questions. An option can name a class of streams by a
+//! filter. Each class becomes a question of its own; together, these questions cover the streams of the
+//! original question.
 
 use crate::failure::Failure;
 use crate::quantity::{bytes, classified};
@@ -8,8 +9,8 @@ use crate::spec::QuestionSpec;
 use crate::subcommand::Context;
 use weir::stream::{ChunkParams, PRIORITIES_MAX, StreamParams};
 
-/// The classes of streams of a question: filters, each with the parameters of its streams. A connection belongs to the
-/// first class whose filter it matches.
+/// The classes of streams of a question: filters, each with the parameters of its streams. A connection
+/// belongs to the first class whose filter it matches.
 pub fn classes(spec: &QuestionSpec, context: &Context<'_>) -> Result<Vec<(String, StreamParams)>, Failure> {
     context.compiler.check_filter(&spec.filter, context.bpf)?;
     let cutoffs = read_classes(context, "--cutoff", &spec.cutoff, &read_cutoff, [u64::MAX; 2])?;

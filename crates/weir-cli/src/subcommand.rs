@@ -1,5 +1,5 @@
-//! What a subcommand is: its arguments, the function that runs it, and, where it answers a question about traffic, the
-//! type of that question. Each file of `command` declares its own; `command/mod.rs` lists them.
+//! What a subcommand is: its arguments, the function that runs it, and, where it answers a question about
+//! traffic, the type of that question. Each file of `command` declares its own; `command/mod.rs` lists them.
 
 use crate::args::formats;
 use crate::extraction::Extraction;
@@ -170,7 +170,8 @@ pub struct QuestionKind {
     pub is_capturable: bool,
     /// The name of a format that only this type has; [`Resolved::lines`] makes its sink.
     pub own_format: Option<&'static str>,
-    /// Whether a question keeps something until later rows, or until the end of the run, beside what its view keeps.
+    /// Whether a question keeps something until later rows, or until the end of the run, beside what its view
+    /// keeps.
     pub keeps: fn(&QuestionSpec) -> bool,
 }
 

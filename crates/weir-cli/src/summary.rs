@@ -72,7 +72,8 @@ impl ServerNames {
     }
 }
 
-/// The questions whose answers the summary adds up. The services of connections are recognised from their bytes.
+/// The questions whose answers the summary adds up. The services of connections are recognised from their
+/// bytes.
 pub fn asks(filter: &str) -> [Ask; 2] {
     stats_asks(filter).map(|ask| {
         let service = matches!(ask.want, Want::Connections);
@@ -133,8 +134,8 @@ impl Rows for SummaryRows {
         }
         // The run continues after this question: the outcome of its packets is known only at the end.
         let Some(RunEnd { outcome, .. }) = end else { return Ok(()) };
-        // Incompletely parsed packets are counted here whether they match the filter or not. `--stats` counts as
-        // dropped only those that do not match.
+        // Incompletely parsed packets are counted here whether they match the filter or not. `--stats` counts
+        // as dropped only those that do not match.
         for (reason, packets) in outcome.counters.met.iter() {
             let share = Some(packets as f64 / outcome.counters.packet.packets as f64);
             let row = Row { packets: Some(packets), share, ..Row::default() };

@@ -1,4 +1,5 @@
-//! The question behind `weir stats` and `weir overview`: they add up the same answers, and report them in two ways.
+//! The question behind `weir stats` and `weir overview`: they add up the same answers, and report them in two
+//! ways.
 
 use crate::args::Ask;
 use crate::ask;
@@ -41,7 +42,8 @@ fn with_usual_format(spec: QuestionSpec) -> QuestionSpec {
     }
 }
 
-/// Resolves the question. The names of servers are counted in the sessions of `names`; `lines` makes the report.
+/// Resolves the question. The names of servers are counted in the sessions of `names`; `lines` makes the
+/// report.
 pub fn resolve(spec: &QuestionSpec, context: &Context<'_>, names: ServerNames, lines: MakeLines) -> Resolved {
     let shape = Shape { count_only: *context.form == Form::Count, ..Shape::default() };
     let mut questions = asks(&spec.filter).map(|ask| Question::new(ask, shape)).to_vec();

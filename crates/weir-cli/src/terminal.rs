@@ -31,7 +31,8 @@ pub fn is_verbose() -> bool {
     IS_VERBOSE.load(Ordering::Relaxed)
 }
 
-/// Prints a warning, unless only errors are printed. A [`Listener`] of the thread receives the warning instead.
+/// Prints a warning, unless only errors are printed. A [`Listener`] of the thread receives the warning
+/// instead.
 pub fn note(words: fmt::Arguments<'_>) {
     if !is_quiet() {
         say(words);
@@ -111,8 +112,9 @@ pub fn release() {
     messages.into_iter().flatten().for_each(|message| say(format_args!("{message}")));
 }
 
-/// Prints a message to standard error, without characters that control the terminal: it may name files, or repeat text
-/// of others. A closed standard error is not a failure of the run. A [`Listener`] of the thread receives the message instead.
+/// Prints a message to standard error, without characters that control the terminal: it may name files, or
+/// repeat text of others. A closed standard error is not a failure of the run. A [`Listener`] of the thread
+/// receives the message instead.
 pub fn say(words: fmt::Arguments<'_>) {
     if let Some(listener) = Listener::current() {
         return listener.hear(&printable(&words.to_string(), &['\n', '\t']), true);

@@ -1,7 +1,7 @@
 //! Thresholds of a recorder: the packets of a group of an aggregate are dumped while the group's rows come.
 //!
-//! A group is named by the values of its key. The dump has the packets with these values in both directions: `ip.dst` counts as `ip.addr`,
-//! so that it has whole conversations.
+//! A group is named by the values of its key. The dump has the packets with these values in both directions:
+//! `ip.dst` counts as `ip.addr`, so that it has whole conversations.
 
 use crate::dump_queue::DumpParams;
 use crate::failure::Failure;
@@ -195,8 +195,8 @@ impl Group {
 }
 
 impl KeyPart {
-    /// A value as text, and the condition that a packet has the value, if there is one. `proto`: the protocol in the same key. `None`: no
-    /// filter can say that.
+    /// A value as text, and the condition that a packet has the value, if there is one. `proto`: the protocol
+    /// in the same key. `None`: no filter can say that.
     fn condition(&self, value: &Value<'_>, proto: Option<&str>) -> Option<(String, Option<String>)> {
         let literal = match value {
             Value::Absent => {

@@ -154,7 +154,8 @@ impl RunTotals {
         lock(&self.shared.failed).retain(|name| name != question);
     }
 
-    /// Prints a failure of an output at once, since a live run may go on for months; the end of the run has its status.
+    /// Prints a failure of an output at once, since a live run may go on for months; the end of the run has
+    /// its status.
     pub fn add_fault(&self, failure: Failure) {
         let failure = match failure {
             Failure::BrokenPipe => Failure::BrokenPipe,
@@ -187,7 +188,8 @@ impl RunTotals {
         }
     }
 
-    /// Adds a question, which runs as long as its counters are kept. `losses`: those of its parts in the engine.
+    /// Adds a question, which runs as long as its counters are kept. `losses`: those of its parts in the
+    /// engine.
     pub fn add_question(&self, name: String, losses: Vec<Arc<QuestionLosses>>) -> Arc<QuestionCounters> {
         let counters = Arc::new(QuestionCounters { losses, ..QuestionCounters::default() });
         let mut questions = lock(&self.shared.questions);

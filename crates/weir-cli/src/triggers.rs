@@ -1,4 +1,5 @@
-//! Triggers of a recorder: connections that match a filter are dumped, from their first packet to their last one.
+//! Triggers of a recorder: connections that match a filter are dumped, from their first packet to their last
+//! one.
 
 use crate::dump_queue::DumpParams;
 use crate::dumps::DumpAsker;

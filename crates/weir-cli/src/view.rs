@@ -142,7 +142,8 @@ impl View {
         self.sorter.is_some()
     }
 
-    /// Takes rows: passes what is shown of the rows to `next`, or [keeps](Self::take_kept) the rows until all are known.
+    /// Takes rows: passes what is shown of the rows to `next`, or [keeps](Self::take_kept) the rows until all
+    /// are known.
     ///
     /// # Errors
     /// Those of `next`, and of the temporary file of a long sorted list.
@@ -269,8 +270,8 @@ fn write_end(host: Cell<'_>, port: Cell<'_>, row: &mut RowWriter<'_>) {
     });
 }
 
-/// The column with this name, or the pair of columns. Columns of pairs have the type of addresses in tables, where
-/// texts are cut and addresses are not.
+/// The column with this name, or the pair of columns. Columns of pairs have the type of addresses in tables,
+/// where texts are cut and addresses are not.
 fn choose(all: &[Column], name: &str, is_table: bool) -> Result<(Shown, Column), Failure> {
     let at = |name: &str| all.iter().position(|column| column.name == name);
     if let Some(index) = at(name) {

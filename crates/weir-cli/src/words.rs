@@ -77,7 +77,8 @@ impl Words {
     }
 }
 
-/// Whether a word is a file name: the file exists, or the word looks like the name of a capture or a connection.
+/// Whether a word is a file name: the file exists, or the word looks like the name of a capture or a
+/// connection.
 pub fn names_file(word: &OsStr) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! `--memory` under attack: the peak memory of the process stays within 1.2 times the budget, and counters say what was
-//! given up. `cargo xtask bench "Memory under attack"` measures more kinds of attacks, and larger ones.
+//! `--memory` under attack: the peak memory of the process stays within 1.2 times the budget, and counters
+//! say what was given up. `cargo xtask bench "Memory under attack"` measures more kinds of attacks, and
+//! larger ones.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -145,8 +146,8 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// HTTP/2 connections that fill the table of known headers (HPACK, RFC 7541) with entries without a value. An entry takes 4
-/// bytes in the capture and about 100 bytes of memory.
+/// HTTP/2 connections that fill the table of known headers (HPACK, RFC 7541) with entries without a value. An
+/// entry takes 4 bytes in the capture and about 100 bytes of memory.
 fn tables(capture: &mut Capture, _: &mut Random) {
     let entries = [0x40, 1, b'x', 0].repeat(1500);
     let block = [&[0x3f, 0xe1, 0xff, 3, 0x82, 0x86, 0x84][..], &entries].concat();
@@ -194,9 +195,9 @@ fn number(said: &str, name: &str) -> u64 {
     said.lines().find_map(|line| digits(line.strip_prefix(name)?)).unwrap_or(0)
 }
 
-/// Runs each command over the capture of an attack. Asserts that the memory of the process stays within 1.2 times the
-/// budget, apart from the code of a debug build, and that the counter of the state that is given up is not 0. Returns the bytes that the last command wrote for
-/// each byte of the capture.
+/// Runs each command over the capture of an attack. Asserts that the memory of the process stays within 1.2
+/// times the budget, apart from the code of a debug build, and that the counter of the state that is given up
+/// is not 0. Returns the bytes that the last command wrote for each byte of the capture.
 fn hold(name: &str, generate: fn(&mut Capture, &mut Random), commands: &[&[&str]], counter: &str) -> f64 {
     let mut capture = Capture::new(name);
     generate(&mut capture, &mut Random::new(1));

@@ -1,5 +1,5 @@
-//! Measures the compile time of filters with N terms, each `load, mask, compare` with its own length check. The time of
-//! verification, which is included, is also printed separately.
+//! Measures the compile time of filters with N terms, each `load, mask, compare` with its own length check.
+//! The time of verification, which is included, is also printed separately.
 //!
 //! `cargo run --release -p weir-codegen --example compile_time`
 

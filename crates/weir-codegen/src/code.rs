@@ -37,7 +37,8 @@ impl Drop for Memory {
         // SAFETY: taken only here, once.
         let module = unsafe { ManuallyDrop::take(&mut self.module) };
         let module = module.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // SAFETY: no thread runs the code, because that takes a reference to the program that owns this memory.
+        // SAFETY: no thread runs the code, because that takes a reference to the program that owns this
+        // memory.
         unsafe { module.free_memory() };
     }
 }

@@ -1,9 +1,9 @@
 //! The functions that native code calls: searching, sets, and the engine behind [`Host`].
 //!
-//! Native code calls every function here with the [`Env`] that `native.rs` created for the current run. A panic of the
-//! host cannot unwind through native code, which has no unwind tables. So the panic is caught and stored in
-//! [`Env::fault`]; all later calls do nothing and return 0, until the packet's work ends (the graph bounds it); then
-//! `native.rs` resumes the panic.
+//! Native code calls every function here with the [`Env`] that `native.rs` created for the current run. A
+//! panic of the host cannot unwind through native code, which has no unwind tables. So the panic is caught
+//! and stored in [`Env::fault`]; all later calls do nothing and return 0, until the packet's work ends (the
+//! graph bounds it); then `native.rs` resumes the panic.
 //!
 //! Host functions receive their arguments in an array of words and write their results to its start.
 
@@ -60,8 +60,8 @@ impl<'a> Env<'a> {
 
     /// Borrows the host and the flow.
     fn split(&mut self) -> (&mut dyn Host, FlowRecord<'_>) {
-        // SAFETY: both fields describe the `data` of the flow record that `resume` was given and borrows until native
-        // code returns; native code waits for this call, so nothing else uses the record.
+        // SAFETY: both fields describe the `data` of the flow record that `resume` was given and borrows
+        // until native code returns; native code waits for this call, so nothing else uses the record.
         let data = unsafe { slice_mut(self.flow_data, self.flow_bytes) };
         let host = self.host.as_deref_mut().expect("a program asks for the host before its first lookup");
         (host, FlowRecord { id: self.flow_id, data })
@@ -109,7 +109,8 @@ const NEXT_WORDS: usize = 7;
 /// The word array of a host function that returns results in it.
 ///
 /// # Safety
-/// `words` must be the array of native code, which waits for this call, with at least `count` and [`WORDS_MIN`] words.
+/// `words` must be the array of native code, which waits for this call, with at least `count` and
+/// [`WORDS_MIN`] words.
 unsafe fn array<'a>(words: *mut u64, count: u64) -> &'a mut [u64] {
     // SAFETY: guaranteed by the caller; words not yet written hold arbitrary numbers.
     unsafe { std::slice::from_raw_parts_mut(words, (count as usize).max(WORDS_MIN)) }
@@ -136,8 +137,8 @@ pub(crate) unsafe extern "C" fn search(
 ) -> u64 {
     // SAFETY: native code passes the `env` with which it was called.
     let env = unsafe { &mut *env };
-    // SAFETY: a buffer is the frame, an input, or a slice in `k.buffers`: valid and unchanged until the packet is
-    // finished.
+    // SAFETY: a buffer is the frame, an input, or a slice in `k.buffers`: valid and unchanged until the
+    // packet is finished.
     let bytes = unsafe { cut(address, bytes, offset, length) };
     env.guard(|env| u64::from(env.patterns.search(Pattern(pattern as u32), bytes)))
 }
@@ -317,8 +318,8 @@ pub(crate) unsafe extern "C" fn next_messages(env: *mut Env<'_>, words: *mut u64
     words[..2].copy_from_slice(&bytes);
 }
 
-/// Arguments `address, bytes, offset, length`; result: the number by which columns refer to these bytes, 0 before the
-/// first lookup.
+/// Arguments `address, bytes, offset, length`; result: the number by which columns refer to these bytes, 0
+/// before the first lookup.
 pub(crate) unsafe extern "C" fn keep(env: *mut Env<'_>, words: *mut u64, _: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
@@ -340,7 +341,8 @@ pub(crate) unsafe extern "C" fn emit_of_flow(env: *mut Env<'_>, words: *mut u64,
     });
 }
 
-/// Emits an event of the flow of the last lookup; does nothing before any lookup. Arguments: its columns; no results.
+/// Emits an event of the flow of the last lookup; does nothing before any lookup. Arguments: its columns; no
+/// results.
 pub(crate) unsafe extern "C" fn emit(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`; the columns are `count` words.
     let (env, words) = unsafe { (&mut *env, std::slice::from_raw_parts(words, count as usize)) };

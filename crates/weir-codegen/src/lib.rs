@@ -2,21 +2,21 @@
 //!
 //! * [`compile`] creates a [`NativeProgram`], which implements the contract of [`weir_ir::abi`].
 //! * `plan`: the blocks of the head and of each tail, and the values saved between them.
-//! * `lower`: translates instructions to Cranelift's. `native`: the module, its memory, calls into it. `host`: the
-//!   functions that native code calls.
+//! * `lower`: translates instructions to Cranelift's. `native`: the module, its memory, calls into it.
+//!   `host`: the functions that native code calls.
 //!
 //! # Soundness
 //! Native code loads without bounds checks, so everything that it loads is proven beforehand:
 //! * Every graph is verified first: a check that the bytes are in the buffer dominates each load.
 //! * A buffer is the frame, an input of a deferred predicate, or a slice in the continuation's buffers
-//!   ([`weir_ir::abi::Continuation::keep`]), which hold their blocks. All are valid and unchanged until the packet is
-//!   finished. A run resumes only with the frame that its head was given: the continuation is bound to program and
-//!   frame, other code can neither bind it nor change the state that the run resumes from, and `resume` refuses other
-//!   bindings.
-//! * Values that are live across a lookup, or where a tail enters the head, have one location for all parts, fixed by
-//!   the plan. After a panic of the host nothing resumes from them.
-//! * Variables have the locations of [`Layout`](weir_ir::abi::Layout); `resume` refuses a shorter flow record. The
-//!   number of letters in a variable of kind `letters` is bounded before use.
+//!   ([`weir_ir::abi::Continuation::keep`]), which hold their blocks. All are valid and unchanged until the
+//!   packet is finished. A run resumes only with the frame that its head was given: the continuation is bound
+//!   to program and frame, other code can neither bind it nor change the state that the run resumes from, and
+//!   `resume` refuses other bindings.
+//! * Values that are live across a lookup, or where a tail enters the head, have one location for all parts,
+//!   fixed by the plan. After a panic of the host nothing resumes from them.
+//! * Variables have the locations of [`Layout`](weir_ir::abi::Layout); `resume` refuses a shorter flow
+//!   record. The number of letters in a variable of kind `letters` is bounded before use.
 //! * Code is valid until the program is dropped, which cannot happen during a call.
 //! * No panic crosses native code (see `host`).
 
@@ -39,8 +39,8 @@ pub enum Effort {
     Least,
     /// `Least` at first; parts that many packets run are recompiled as `Quick` (`Program::note_packets`).
     Growing,
-    /// With the backtracking register allocator, but without Cranelift's own optimizer: the graph has been through the
-    /// passes.
+    /// With the backtracking register allocator, but without Cranelift's own optimizer: the graph has been
+    /// through the passes.
     #[default]
     Quick,
     /// With Cranelift's own optimizer.
@@ -118,7 +118,8 @@ impl std::error::Error for CompileError {}
 /// Compiles a graph. Takes some microseconds per block; see `examples/compile_time.rs`.
 ///
 /// # Errors
-/// If [`CompileError::is_environment`] holds, interpret the graph. All other errors are bugs in lowering or in a pass.
+/// If [`CompileError::is_environment`] holds, interpret the graph. All other errors are bugs in lowering or
+/// in a pass.
 pub fn compile(graph: Graph) -> Result<NativeProgram, CompileError> {
     compile_with(graph, Effort::default())
 }

@@ -36,7 +36,8 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
-/// Number of packets after which the parts they ran are recompiled with more effort: only long runs get this far.
+/// Number of packets after which the parts they ran are recompiled with more effort: only long runs get this
+/// far.
 const WARM_PACKETS: usize = 8_192;
 
 /// Number of inputs of a deferred predicate that are passed without allocation.
@@ -45,8 +46,8 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 /// A compiled question. The crate's documentation explains why calls are sound.
 ///
 /// Parts are compiled on demand: the head of the fast path at once, the whole head when a packet first leaves
-/// the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. The first compilation uses the
-/// least effort; parts that thousands of packets run are recompiled in the background.
+/// the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. The first
+/// compilation uses the least effort; parts that thousands of packets run are recompiled in the background.
 pub struct NativeProgram {
     graph: Graph,
     layout: Layout,
@@ -149,7 +150,8 @@ impl NativeProgram {
         Ok(())
     }
 
-    /// Whether a part is worth recompiling. Not if the fast path bypasses it, because few packets need it then.
+    /// Whether a part is worth recompiling. Not if the fast path bypasses it, because few packets need it
+    /// then.
     fn is_worth_more(&self, part: Part) -> bool {
         self.effort == Effort::Growing
             && match (part, &self.fast_path) {
@@ -184,8 +186,8 @@ impl NativeProgram {
     /// The code of a part, compiled on demand.
     ///
     /// # Panics
-    /// If the part does not compile although the first part did. That cannot happen: the graph passed the verifier and
-    /// the plan, and the memory is reserved.
+    /// If the part does not compile although the first part did. That cannot happen: the graph passed the
+    /// verifier and the plan, and the memory is reserved.
     #[inline]
     fn code(&self, part: Part) -> &Code {
         self.place(part).best().unwrap_or_else(|| self.first_code(part))
@@ -201,7 +203,8 @@ impl NativeProgram {
         })
     }
 
-    /// Recompiles all parts that have run and are worth it. A part that fails to recompile keeps its old code.
+    /// Recompiles all parts that have run and are worth it. A part that fails to recompile keeps its old
+    /// code.
     pub fn compile_again(&self) {
         let reserve = || {
             let parts = 1 + self.tails.len();
@@ -302,9 +305,9 @@ impl NativeProgram {
     #[inline]
     fn run(&self, (part, entry): (Part, u64), env: &mut Env<'_>, packet: &PacketMeta, frame: &[u8]) -> u64 {
         let (code, k) = (self.code(part), env.k);
-        // SAFETY: the code was compiled with the signature of `Head` in the host's calling convention and is valid as
-        // long as the program. `packet`, `frame` and all references in `env` are borrowed until the call returns. The
-        // graph was verified, so no load is outside them.
+        // SAFETY: the code was compiled with the signature of `Head` in the host's calling convention and is
+        // valid as long as the program. `packet`, `frame` and all references in `env` are borrowed until the
+        // call returns. The graph was verified, so no load is outside them.
         let status = unsafe {
             let head = std::mem::transmute::<*const u8, Head>(code.address);
             head(env, packet, frame.as_ptr(), frame.len(), k, entry)
@@ -364,8 +367,8 @@ impl Program for NativeProgram {
             Env { host: Some(host), flow_id: flow.id, flow_data, flow_bytes: flow.data.len(), ..self.env(k) };
         let flags = u64::from(direction.is_responder()) | u64::from(is_new) << 1;
         let k: *mut Continuation = env.k;
-        // SAFETY: as in `run`. The state in the continuation was saved by this program for this frame, and the
-        // continuation keeps its buffers. The flow record is long enough for all its variables.
+        // SAFETY: as in `run`. The state in the continuation was saved by this program for this frame, and
+        // the continuation keeps its buffers. The flow record is long enough for all its variables.
         let status = unsafe {
             let tail = std::mem::transmute::<*const u8, Tail>(tail.address);
             tail(&mut env, packet, frame.as_ptr(), frame.len(), k, flow_data, flags)
@@ -494,8 +497,8 @@ fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
     ISAS[effort as usize].get_or_init(make).clone().map_err(CompileError::UnknownProcessor)
 }
 
-/// Checks that written memory may be executed. Hardened systems forbid it, and the module would abort instead of
-/// returning an error.
+/// Checks that written memory may be executed. Hardened systems forbid it, and the module would abort instead
+/// of returning an error.
 fn probe_executable_memory() -> Result<(), CompileError> {
     let forbidden = |error: region::Error| CompileError::NoExecutableMemory(error.to_string());
     let mut page = region::alloc(1, region::Protection::READ_WRITE).map_err(forbidden)?;

@@ -1,10 +1,11 @@
-//! The decisions before code generation: the blocks of each part, the values that cross a lookup and their slots, and
-//! constants and upper bounds.
+//! The decisions before code generation: the blocks of each part, the values that cross a lookup and their
+//! slots, and constants and upper bounds.
 //!
-//! The head contains the blocks reachable from the entry without crossing a lookup. Every lookup has a tail with the
-//! blocks reachable from the block after it. If a tail continues parsing at a block of the head from which another
-//! lookup is reachable (at an encapsulated packet, say), the tail ends there and enters the head; otherwise every tail
-//! would contain most of the head. Other common blocks are duplicated in each part.
+//! The head contains the blocks reachable from the entry without crossing a lookup. Every lookup has a tail
+//! with the blocks reachable from the block after it. If a tail continues parsing at a block of the head from
+//! which another lookup is reachable (at an encapsulated packet, say), the tail ends there and enters the
+//! head; otherwise every tail would contain most of the head. Other common blocks are duplicated in each
+//! part.
 
 use crate::CompileError;
 use weir_ir::abi::{FUELS_MAX, LIVE_VALUES_MAX, OUTS_MAX};
@@ -127,8 +128,8 @@ pub(crate) struct Entries {
     pub list: Vec<Entry>,
     /// By block.
     numbers: Vec<Option<usize>>,
-    /// The values that are live at any entry. They stay in the continuation's [`live`](LIVE_VALUES_MAX), in this order,
-    /// wherever the head defines and uses them. The parameters of the entered block follow them.
+    /// The values that are live at any entry. They stay in the continuation's [`live`](LIVE_VALUES_MAX), in
+    /// this order, wherever the head defines and uses them. The parameters of the entered block follow them.
     pub values: Vec<Value>,
 }
 
@@ -148,7 +149,8 @@ impl Entries {
 
     fn of(graph: &Graph, head: &[Block], crossings: &[Crossing], kept: &Kept) -> Self {
         let leads_on = leads_on(graph, head);
-        // A block that only branches on available numbers is short, and usually leads to the end, so it is duplicated.
+        // A block that only branches on available numbers is short, and usually leads to the end, so it is
+        // duplicated.
         let leaves = |block: Block| leads_on[block.index()] && reads_on(graph, block);
         let mut entries = Self { numbers: vec![None; graph.blocks.len()], ..Self::default() };
         for crossing in crossings {

@@ -1,5 +1,5 @@
-//! Dropped programs free their memory. This is the only test of its process: the memory of others would count as
-//! growth.
+//! Dropped programs free their memory. This is the only test of its process: the memory of others would count
+//! as growth.
 
 #![cfg(target_os = "linux")]
 

@@ -1,5 +1,5 @@
-//! Native code equals the interpreter on random graphs and random packets, in every word of every result and of every
-//! call to the engine.
+//! Native code equals the interpreter on random graphs and random packets, in every word of every result and
+//! of every call to the engine.
 //!
 //! `WEIR_SEED` sets the first seed; a failure prints its own.
 

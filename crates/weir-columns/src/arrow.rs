@@ -17,7 +17,8 @@ pub struct ArrowSink {
     state: Option<(Arrays, StreamWriter<Blocks>)>,
 }
 
-/// Collects a batch, so that it is written as one block: a file grows by whole batches, although the disk may be full.
+/// Collects a batch, so that it is written as one block: a file grows by whole batches, although the disk may
+/// be full.
 struct Blocks {
     out: Out,
     bytes: Vec<u8>,

@@ -57,8 +57,8 @@ enum Builder {
 }
 
 impl Arrays {
-    /// An empty collection with these columns; `about` is the schema's metadata. With `dictionaries`, text columns
-    /// with recurring values are dictionaries.
+    /// An empty collection with these columns; `about` is the schema's metadata. With `dictionaries`, text
+    /// columns with recurring values are dictionaries.
     pub fn new(columns: &[Column], about: HashMap<String, String>, dictionaries: bool) -> Self {
         let builders: Vec<_> = columns.iter().map(|column| Builder::new(column, dictionaries)).collect();
         let field = |(column, builder): (&Column, &Builder)| {
@@ -87,8 +87,8 @@ impl Arrays {
         &self.schema
     }
 
-    /// Adds the first of these rows of a batch, as many as there is room for, and removes them from `rows`. Returns whether
-    /// the collection is full.
+    /// Adds the first of these rows of a batch, as many as there is room for, and removes them from `rows`.
+    /// Returns whether the collection is full.
     ///
     /// # Errors
     /// If a value does not fit its column's type, which is a bug in the code that made the row.

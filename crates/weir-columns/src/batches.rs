@@ -11,7 +11,8 @@ use weir_packet::{Batch, Column};
 
 /// Collects rows as batches of Arrow's arrays.
 ///
-/// Text columns are no dictionaries: readers in memory compare and join columns of several batches, whose dictionaries would differ.
+/// Text columns are no dictionaries: readers in memory compare and join columns of several batches, whose
+/// dictionaries would differ.
 pub struct ArrowBatches {
     arrays: Arrays,
 }
@@ -23,7 +24,8 @@ impl fmt::Debug for ArrowBatches {
 }
 
 impl ArrowBatches {
-    /// Batches with these columns; `log` is the name of the log, or empty. The schema's metadata has the meaning of each column.
+    /// Batches with these columns; `log` is the name of the log, or empty. The schema's metadata has the
+    /// meaning of each column.
     pub fn new(columns: &[Column], log: &str) -> Self {
         Self { arrays: Arrays::new(columns, about(columns, log).collect(), false) }
     }
@@ -33,8 +35,8 @@ impl ArrowBatches {
         self.arrays.schema().clone()
     }
 
-    /// Adds rows. Each time that a batch is full, `next` takes the batch and returns whether more are wanted: if not, the rows that
-    /// remain are left out, and the result is `false`.
+    /// Adds rows. Each time that a batch is full, `next` takes the batch and returns whether more are wanted:
+    /// if not, the rows that remain are left out, and the result is `false`.
     ///
     /// # Errors
     /// If a value does not fit its column's type, which is a bug in the code that made the row.

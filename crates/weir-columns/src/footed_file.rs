@@ -1,8 +1,8 @@
 //! A file that is written from its beginning, and at all times ends with a complete footer.
 //!
-//! A Parquet file is readable only if its footer stands at its end. If the footer followed the data directly, further
-//! data would overwrite the footer, and a process killed at that moment would leave an unreadable file. Therefore a
-//! hole, which occupies no disk space, separates the data from the footer:
+//! A Parquet file is readable only if its footer stands at its end. If the footer followed the data directly,
+//! further data would overwrite the footer, and a process killed at that moment would leave an unreadable
+//! file. Therefore a hole, which occupies no disk space, separates the data from the footer:
 //!
 //! ```text
 //! data … | hole …                  | footer 1 |
@@ -11,9 +11,9 @@
 //! data … more data … | last footer |                           cut at its completion
 //! ```
 //!
-//! Data and footers are written into the hole, where no reader looks. A cut is one change of the file's size. Only when
-//! the hole is full, a footer is written behind the end, at twice the size; the file is invalid for the microseconds of
-//! that write.
+//! Data and footers are written into the hole, where no reader looks. A cut is one change of the file's size.
+//! Only when the hole is full, a footer is written behind the end, at twice the size; the file is invalid for
+//! the microseconds of that write.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -50,7 +50,8 @@ impl FootedFile {
         Self { file, data_bytes: 0, hole_end: 0, footer: vec![], described_bytes: 0, written }
     }
 
-    /// Whether a footer of all data is worth its bytes: footers grow with the data, and are written again and again.
+    /// Whether a footer of all data is worth its bytes: footers grow with the data, and are written again and
+    /// again.
     pub fn wants_footer(&self) -> bool {
         self.data_bytes - self.described_bytes >= self.footer.len() as u64
     }
@@ -77,8 +78,8 @@ impl FootedFile {
         Ok(())
     }
 
-    /// Makes the hole larger, for `bytes` of data, and writes this footer behind it, or the current one. If the disk is
-    /// full, the file still ends with the current footer.
+    /// Makes the hole larger, for `bytes` of data, and writes this footer behind it, or the current one. If
+    /// the disk is full, the file still ends with the current footer.
     fn enlarge(&mut self, bytes: u64, footer: Option<&[u8]>) -> io::Result<()> {
         let end = self.hole_end + self.footer.len() as u64;
         let start = end.max(self.data_bytes + bytes) * 2 + HOLE_BYTES;

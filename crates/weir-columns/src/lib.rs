@@ -1,8 +1,9 @@
 //! Rows as columns: Parquet files and Arrow streams.
 //!
 //! `batch.rs` converts rows to batches of typed columns for both formats; [`ParquetSink`] and [`ArrowSink`]
-//! write them, and [`ArrowMessages`] makes a stream of each batch; [`ArrowBatches`] passes batches to readers in the same process. This is a
-//! crate of its own because it has the project's only large dependencies; only `weir-io` and the Python package depend on it.
+//! write them, and [`ArrowMessages`] makes a stream of each batch; [`ArrowBatches`] passes batches to readers
+//! in the same process. This is a crate of its own because it has the project's only large dependencies; only
+//! `weir-io` and the Python package depend on it.
 //!
 //! The types of columns:
 //!

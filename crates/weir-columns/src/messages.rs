@@ -1,4 +1,5 @@
-//! Batches as messages: each is a complete Arrow stream (schema, batch, end), which can be read without the others.
+//! Batches as messages: each is a complete Arrow stream (schema, batch, end), which can be read without the
+//! others.
 
 use crate::arrow::to_io;
 use crate::batch::{Arrays, about};
@@ -18,7 +19,8 @@ pub type TakeMessage = Box<dyn FnMut(u32, Vec<u8>) + Send>;
 
 /// Makes messages of rows. A column in front of the others has the same text in all rows.
 ///
-/// Text columns are no dictionaries: each would have all values of its batch, also in messages that have a part of the batch.
+/// Text columns are no dictionaries: each would have all values of its batch, also in messages that have a
+/// part of the batch.
 pub struct ArrowMessages {
     path: String,
     /// The name and the text of the first column.
@@ -36,8 +38,8 @@ impl fmt::Debug for ArrowMessages {
 }
 
 impl ArrowMessages {
-    /// Messages of at most `bytes_max` bytes, unless a single row has more; `path` is the name of the log, or empty. `first`: the
-    /// name and the text of the first column.
+    /// Messages of at most `bytes_max` bytes, unless a single row has more; `path` is the name of the log, or
+    /// empty. `first`: the name and the text of the first column.
     pub fn new(path: &str, first: (&str, &str), bytes_max: usize, take: TakeMessage) -> Self {
         let first = (first.0.to_string(), first.1.to_string());
         Self { path: path.to_string(), first, bytes_max, take: Some(take), arrays: None }

@@ -1,10 +1,10 @@
 //! Parquet (<https://parquet.apache.org/docs/file-format/>): row groups of typed columns, with dictionaries,
 //! zstd compression, and minimum and maximum of each column.
 //!
-//! A stream needs no seek, so the output may be a pipe. It is valid only with its footer, which is
-//! written at the end. A file ends with a footer of the complete row groups at all times (`footed_file.rs`), so that
-//! they are readable although the process was killed. The footer needs about a hundred bytes per column and row group,
-//! kept in memory; no other memory grows with the number of rows.
+//! A stream needs no seek, so the output may be a pipe. It is valid only with its footer, which is written at
+//! the end. A file ends with a footer of the complete row groups at all times (`footed_file.rs`), so that
+//! they are readable although the process was killed. The footer needs about a hundred bytes per column and
+//! row group, kept in memory; no other memory grows with the number of rows.
 
 use crate::batch::{Arrays, about};
 use crate::footed_file::FootedFile;
@@ -144,8 +144,8 @@ impl ParquetSink {
         Self { place: Some(Place::Stream(out)), path: path.to_string(), state: None }
     }
 
-    /// Writes to an empty regular file, which is readable from its columns on; `path` as for [`new`](Self::new). `written`
-    /// counts the bytes of data, without footers.
+    /// Writes to an empty regular file, which is readable from its columns on; `path` as for
+    /// [`new`](Self::new). `written` counts the bytes of data, without footers.
     pub fn in_file(file: File, path: &str, written: Arc<AtomicU64>) -> Self {
         let file = FootedFile::new(file, written);
         Self { place: Some(Place::File(file)), ..Self::new(Box::new(io::sink()), path) }
@@ -201,8 +201,8 @@ impl RowSink for ParquetSink {
     }
 }
 
-/// Completes the file of a killed process: removes the hole before its footer. Returns the number of rows. A complete file
-/// stays as it is.
+/// Completes the file of a killed process: removes the hole before its footer. Returns the number of rows. A
+/// complete file stays as it is.
 ///
 /// # Errors
 /// Those of the file, and [`io::ErrorKind::InvalidData`] if it does not end with a footer that describes it.

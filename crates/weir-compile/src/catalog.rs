@@ -1,5 +1,5 @@
-//! The fields that filters can name: of a stack's layers, of the capture, of connections, of sessions. All are
-//! generated from definitions, which are the only source.
+//! The fields that filters can name: of a stack's layers, of the capture, of connections, of sessions. All
+//! are generated from definitions, which are the only source.
 
 use crate::columns::{CONNECTION_COLUMNS, connection_columns, end_columns};
 use crate::events::{StackEvent, events};
@@ -103,8 +103,8 @@ impl Catalog for StackCatalog {
     }
 }
 
-/// The field for the time since the first packet. Filters are [rewritten](StackCatalog::with_first_time) before they
-/// are lowered.
+/// The field for the time since the first packet. Filters are [rewritten](StackCatalog::with_first_time)
+/// before they are lowered.
 pub const RELATIVE_TIME: &str = "frame.time_relative";
 
 /// The field by which samples of connections are taken: numbers up to [`SAMPLES`].
@@ -114,8 +114,8 @@ pub const SAMPLE: &str = "frame.sample";
 pub const SAMPLES: u64 = 1 << 16;
 
 impl StackCatalog {
-    /// Rewrites comparisons of [`RELATIVE_TIME`] to comparisons of `frame.time`, given the time of the first packet in
-    /// nanoseconds since 1970.
+    /// Rewrites comparisons of [`RELATIVE_TIME`] to comparisons of `frame.time`, given the time of the first
+    /// packet in nanoseconds since 1970.
     ///
     /// # Errors
     /// The span of the first such comparison, if `first` is `None`.
@@ -150,8 +150,8 @@ impl StackCatalog {
         Self::of(stack, SessionRegistry::builtin())
     }
 
-    /// As [`of`](Self::of), followed by the columns of a log of session parts: [`FieldKey::SessionField`]s whose
-    /// protocol is the next free number of the registry.
+    /// As [`of`](Self::of), followed by the columns of a log of session parts: [`FieldKey::SessionField`]s
+    /// whose protocol is the next free number of the registry.
     pub fn with_parts(stack: &Stack, sessions: &SessionRegistry, parts: Option<PartFields>) -> Self {
         Self::collect(stack, &connection_columns(stack), sessions.protocols(), parts)
     }
@@ -246,7 +246,8 @@ impl StackCatalog {
         }
     }
 
-    /// Adds a session protocol and its fields. Fields of the stack's layers with the same names take precedence.
+    /// Adds a session protocol and its fields. Fields of the stack's layers with the same names take
+    /// precedence.
     fn add_session(&mut self, index: u16, protocol: &SessionProtocol) {
         if self.add_session_name(index, protocol.name, protocol.doc) {
             // The name in `conn.service`, such as `ssl`.
@@ -292,8 +293,8 @@ impl StackCatalog {
         self.events_before[usize::from(layer.0)] + usize::from(event)
     }
 
-    /// The field of the connection's record that a column of an event `on end` is. `None` if the event's instances are
-    /// not connections.
+    /// The field of the connection's record that a column of an event `on end` is. `None` if the event's
+    /// instances are not connections.
     pub fn record_field(&self, layer: LayerId, event: u16, column: u16) -> Option<usize> {
         let column = *self.record_columns.get(&(layer, event, column))?;
         let key = FieldKey::Connection(column as u16);

@@ -1,6 +1,6 @@
 //! The columns of a connection's record, with the names and meanings of Zeek's `conn.log`
-//! (<https://docs.zeek.org/en/master/logs/conn.html>): filters refer to them, and producers of records fill them in.
-//! After them come the columns of the events `on end` of the stack's connections.
+//! (<https://docs.zeek.org/en/master/logs/conn.html>): filters refer to them, and producers of records fill
+//! them in. After them come the columns of the events `on end` of the stack's connections.
 
 use crate::events::{StackEvent, events};
 use crate::whole::whole_of;
@@ -49,16 +49,18 @@ pub const CONNECTION_COLUMNS: &[Column] = &[
 pub struct EndColumn {
     /// Name, type and description.
     pub column: Column,
-    /// The columns that it consists of, at most one per layer: number of the event among [`events`] of the stack, and
-    /// place in the event's columns. A connection belongs to one layer, so at most one of them has a value.
+    /// The columns that it consists of, at most one per layer: number of the event among [`events`] of the
+    /// stack, and place in the event's columns. A connection belongs to one layer, so at most one of them has
+    /// a value.
     pub of: Vec<(usize, usize)>,
 }
 
-/// The columns after [`CONNECTION_COLUMNS`] in the records of a stack's connections, in the order of layers and events.
+/// The columns after [`CONNECTION_COLUMNS`] in the records of a stack's connections, in the order of layers
+/// and events.
 ///
-/// Columns of different layers with the same name and type are one column. A name that is taken otherwise (by a column
-/// of every record, by a column of another type, or in the same layer) is preceded by the name of the layer, or, if
-/// that is taken, too, of the event.
+/// Columns of different layers with the same name and type are one column. A name that is taken otherwise (by
+/// a column of every record, by a column of another type, or in the same layer) is preceded by the name of
+/// the layer, or, if that is taken, too, of the event.
 pub fn end_columns(stack: &Stack) -> Vec<EndColumn> {
     let mut all: Vec<EndColumn> = vec![];
     let all_events = events(stack);
@@ -96,8 +98,8 @@ pub fn connection_columns(stack: &Stack) -> Vec<Column> {
     CONNECTION_COLUMNS.iter().cloned().chain(at_end).collect()
 }
 
-/// Whether the event reports the end of connections, which have records: of instances with two sides that are not parts
-/// of other connections.
+/// Whether the event reports the end of connections, which have records: of instances with two sides that are
+/// not parts of other connections.
 fn is_of_connection(stack: &Stack, event: &StackEvent) -> bool {
     let layer = &stack.layers[usize::from(event.layer.0)];
     event.is_end && is_two_sided(layer) && whole_of(stack, event.layer).is_none()

@@ -1,5 +1,6 @@
-//! Deferred predicates: predicates that only a connection's record or a session can decide. All predicates on one field
-//! form a small graph, which is evaluated on one value at a time; a list matches if any element does.
+//! Deferred predicates: predicates that only a connection's record or a session can decide. All predicates on
+//! one field form a small graph, which is evaluated on one value at a time; a list matches if any element
+//! does.
 
 use crate::lower::{compare_part, compare_words};
 use weir_ir::build::Builder;
@@ -10,9 +11,9 @@ use weir_packet::ValueType;
 /// Maximum number of predicates in one graph: the bits of its terms.
 pub const PREDICATES_MAX: usize = 64;
 
-/// Lowers predicates on values of `value_type`, at most [`PREDICATES_MAX`]: numbers are inputs 0 (high word) and 1 (low
-/// word), bytes are input 0. Bit `i` of the result says whether predicate `i` holds; `!=` and negation are left to the
-/// caller.
+/// Lowers predicates on values of `value_type`, at most [`PREDICATES_MAX`]: numbers are inputs 0 (high word)
+/// and 1 (low word), bytes are input 0. Bit `i` of the result says whether predicate `i` holds; `!=` and
+/// negation are left to the caller.
 pub fn lower_deferred(predicates: &[&Predicate], value_type: ValueType) -> Graph {
     let mut b = Builder::new(Graph { name: "predicate".into(), ..Graph::default() });
     let is_bytes = matches!(value_type, ValueType::Text | ValueType::Texts | ValueType::Bytes);

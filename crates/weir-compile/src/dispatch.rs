@@ -1,10 +1,11 @@
-//! Whether a stack's `dispatch` assigns all packets of each instance to one worker, and what workers do otherwise.
+//! Whether a stack's `dispatch` assigns all packets of each instance to one worker, and what workers do
+//! otherwise.
 
 use crate::types::{field_named, givers};
 use weir_lang::model::{EdgeKind, Expr, FieldId, LayerId, Stack};
 
-/// The first layer because of which only one worker can run: packets of its instances may reach several workers, and the
-/// instances cannot be [shared](is_shared).
+/// The first layer because of which only one worker can run: packets of its instances may reach several
+/// workers, and the instances cannot be [shared](is_shared).
 pub fn scattered(stack: &Stack) -> Option<&str> {
     let mut layers = (0..stack.layers.len() as u16).map(LayerId);
     let first = layers.find(|&id| is_scattered(stack, id) && !is_shared(stack, id))?;
@@ -13,8 +14,8 @@ pub fn scattered(stack: &Stack) -> Option<&str> {
 
 /// Whether workers share the table of a layer: packets of its instances may reach several workers.
 ///
-/// The instances have neither two sides nor a sequence: streams, sessions and rows of connections stay with one worker.
-/// Instances in messages are not shared, because a stream that ends reads its messages once more.
+/// The instances have neither two sides nor a sequence: streams, sessions and rows of connections stay with
+/// one worker. Instances in messages are not shared, because a stream that ends reads its messages once more.
 pub fn is_shared(stack: &Stack, id: LayerId) -> bool {
     let protocol = &stack.layers[usize::from(id.0)].protocol;
     let is_alone = protocol.instance.as_ref().is_some_and(|instance| instance.destination.is_empty());
@@ -25,11 +26,12 @@ pub fn is_shared(stack: &Stack, id: LayerId) -> bool {
         && is_scattered(stack, id)
 }
 
-/// Whether packets of one instance of a layer may reach several workers, because the key lacks the fields of `dispatch`.
+/// Whether packets of one instance of a layer may reach several workers, because the key lacks the fields of
+/// `dispatch`.
 ///
-/// All packets without a layer named in `dispatch` go to one worker, so their instances stay together. An instance
-/// whose packets have other instances, too, is on the worker of the outermost layer named in `dispatch`; both
-/// directions are assumed to have the same outermost layer.
+/// All packets without a layer named in `dispatch` go to one worker, so their instances stay together. An
+/// instance whose packets have other instances, too, is on the worker of the outermost layer named in
+/// `dispatch`; both directions are assumed to have the same outermost layer.
 fn is_scattered(stack: &Stack, id: LayerId) -> bool {
     let meets = |&(other, ..): &(LayerId, FieldId, FieldId)| {
         other == id || reaches(stack, id, other) || reaches(stack, other, id)

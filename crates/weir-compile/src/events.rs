@@ -16,19 +16,19 @@ pub struct StackEvent {
     pub index: u16,
     /// `layer.event`, with the name of the layer in filters: `tcp.aborted`.
     pub name: String,
-    /// Aliases: with the layer's declared name, if that differs, and without a layer, if no other layer has such an
-    /// event.
+    /// Aliases: with the layer's declared name, if that differs, and without a layer, if no other layer has
+    /// such an event.
     pub aliases: Vec<String>,
     /// One-line description.
     pub doc: String,
-    /// Columns: name and type. The program emits two words per column, the high one first. If packets may lack some
-    /// columns, another word follows all columns: bit `n` says that column `n` is present (of the first 64). For bytes
-    /// (`Bytes`, `Text`) the low word is the number by which the engine keeps them.
+    /// Columns: name and type. The program emits two words per column, the high one first. If packets may
+    /// lack some columns, another word follows all columns: bit `n` says that column `n` is present (of the
+    /// first 64). For bytes (`Bytes`, `Text`) the low word is the number by which the engine keeps them.
     pub columns: Vec<(String, ValueType)>,
     /// The event reports the end of an instance.
     pub is_end: bool,
-    /// The event belongs to no packet: it reports an instance at its end, or at intervals, and the engine reads its columns from the
-    /// instance's record.
+    /// The event belongs to no packet: it reports an instance at its end, or at intervals, and the engine
+    /// reads its columns from the instance's record.
     pub is_of_instance: bool,
 }
 

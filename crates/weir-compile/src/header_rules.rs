@@ -1,13 +1,14 @@
 //! Rules about headers, for devices: which packets certainly no question needs.
 //!
-//! The rules are about packets that have one IP header, with TCP or UDP directly behind it. Such a packet has no other header of these
-//! protocols, so a predicate on `ip`, `ipv6`, `tcp` or `udp` tests one of the two. All other packets pass: tunnels, fragments, extension headers, tags. Of each alternative of a
-//! filter, the predicates that a rule can express become patterns, and the others are left out: the rules pass too many packets rather
-//! than too few. A question about connections needs the packets of both directions, so each pattern is also used with its
-//! ends exchanged.
+//! The rules are about packets that have one IP header, with TCP or UDP directly behind it. Such a packet has
+//! no other header of these protocols, so a predicate on `ip`, `ipv6`, `tcp` or `udp` tests one of the two.
+//! All other packets pass: tunnels, fragments, extension headers, tags. Of each alternative of a filter, the
+//! predicates that a rule can express become patterns, and the others are left out: the rules pass too many
+//! packets rather than too few. A question about connections needs the packets of both directions, so each
+//! pattern is also used with its ends exchanged.
 //!
-//! A datagram may contain a tunnel, or a layer whose instances are not those of addresses and ports. The stack's edges say on
-//! which ports; packets with these ports pass.
+//! A datagram may contain a tunnel, or a layer whose instances are not those of addresses and ports. The
+//! stack's edges say on which ports; packets with these ports pass.
 
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::Question;
@@ -182,8 +183,8 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// The ports, of either side, with which this transport protocol may carry tunnels, or layers with instances of their own. `None`:
-    /// the ports do not tell.
+    /// The ports, of either side, with which this transport protocol may carry tunnels, or layers with
+    /// instances of their own. `None`: the ports do not tell.
     fn carrier_ports(&self, stack: &Stack, transport: Transport) -> Option<Vec<Masked>> {
         let from = self.layer_of(transport)?;
         let is_of_rules =
@@ -200,7 +201,8 @@ impl<'a> Layers<'a> {
         Some(ports)
     }
 
-    /// Ports of which the packet has at least one, on either side, if the condition holds. `None`: there are no such ports.
+    /// Ports of which the packet has at least one, on either side, if the condition holds. `None`: there are
+    /// no such ports.
     fn ports_of(&self, layer: LayerId, condition: &Expr) -> Option<Vec<Masked>> {
         let is_port =
             |expr: &Expr| matches!(expr, Expr::Field(field) if self.side_of(layer, *field).is_some());
@@ -309,7 +311,8 @@ fn address(literal: &Literal) -> Option<Masked> {
     Some(Masked { value: number & mask, mask })
 }
 
-/// Ports as masked numbers: each range is divided into blocks whose sizes are powers of two. `None`: that are too many.
+/// Ports as masked numbers: each range is divided into blocks whose sizes are powers of two. `None`: that are
+/// too many.
 fn ranges_of(ranges: &[(u64, u64)]) -> Option<Vec<Masked>> {
     let mut all = vec![];
     for &(from, to) in ranges {

@@ -1,9 +1,10 @@
 //! Lowers a question (stack, filters, wanted types) to one graph.
 //!
-//! [`catalog`] lists the fields that filters can name, [`columns`] those of connections, [`events`] the events of a
-//! stack; [`question`] defines questions; [`trie`] shares the common predicates of several questions; [`lower`] turns a
-//! stack and its questions into a complete graph: code that the questions do not need is removed later, by the passes
-//! of `weir-ir`. [`header_rules`] makes rules for devices of the questions. [`deferred_predicate`] lowers predicates that only a connection or a session can decide.
+//! [`catalog`] lists the fields that filters can name, [`columns`] those of connections, [`events`] the
+//! events of a stack; [`question`] defines questions; [`trie`] shares the common predicates of several
+//! questions; [`lower`] turns a stack and its questions into a complete graph: code that the questions do not
+//! need is removed later, by the passes of `weir-ir`. [`header_rules`] makes rules for devices of the
+//! questions. [`deferred_predicate`] lowers predicates that only a connection or a session can decide.
 #![forbid(unsafe_code)]
 
 pub mod catalog;

@@ -29,8 +29,8 @@ pub struct Need {
     pub sessions: ProtocolSet,
     /// Events, by index into [`events`](crate::events::events) of the stack.
     pub events: EventSet,
-    /// The results of sessions, stored with each connection: for questions that select connections or packets by their
-    /// sessions.
+    /// The results of sessions, stored with each connection: for questions that select connections or packets
+    /// by their sessions.
     pub verdicts: bool,
     /// Ignores data that a host would not accept (`strict` in the protocols' texts).
     pub strict: bool,
@@ -64,7 +64,8 @@ pub enum TuplePart {
     DestinationPort,
     /// The number of the layer in the stack.
     Layer,
-    /// Offset of the layer's header in the captured bytes, or in the bytes that fragments were put together to.
+    /// Offset of the layer's header in the captured bytes, or in the bytes that fragments were put together
+    /// to.
     HeaderAt,
     /// The same of the layer's payload.
     PayloadAt,
@@ -140,8 +141,8 @@ impl Need {
     }
 }
 
-/// A variable of a layer that the record of its connections contains, if the layer declares the variable. Other
-/// variables of a layer are kept only if the layer or a question needs them.
+/// A variable of a layer that the record of its connections contains, if the layer declares the variable.
+/// Other variables of a layer are kept only if the layer or a question needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordVar {
     /// Packets of a direction.
@@ -215,7 +216,8 @@ pub struct Question {
     pub need: Need,
 }
 
-/// One bit of a packet's terms: a question, and the predicates that remain for rows of events, connection and session.
+/// One bit of a packet's terms: a question, and the predicates that remain for rows of events, connection and
+/// session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrieAlternative {
     /// Index of the question.
@@ -241,6 +243,7 @@ pub enum Decides {
     /// The current packet: a predicate that fails excludes it.
     #[default]
     Packets,
-    /// The packet's connection: one packet that satisfies a predicate is enough, so a failure excludes nothing yet.
+    /// The packet's connection: one packet that satisfies a predicate is enough, so a failure excludes
+    /// nothing yet.
     Connections,
 }

@@ -1,12 +1,12 @@
 //! The trie of all questions' terms: common predicates are stored and evaluated once.
 //!
-//! A path from the root is a conjunction: first predicates on the packet, outer layers first, then those on the
-//! connection's record, then those on a session (Retina §4.1). Lowering walks the packet part; a node at which the
-//! packet part of a path ends has the bit of the remainder.
+//! A path from the root is a conjunction: first predicates on the packet, outer layers first, then those on
+//! the connection's record, then those on a session (Retina §4.1). Lowering walks the packet part; a node at
+//! which the packet part of a path ends has the bit of the remainder.
 //!
-//! For questions about packets, connections or sessions, columns of events belong to the packet: a predicate holds if
-//! it holds for any of the packet's events. For questions about events, each row is tested by itself; of the packet,
-//! the trie only tests what every matching row implies.
+//! For questions about packets, connections or sessions, columns of events belong to the packet: a predicate
+//! holds if it holds for any of the packet's events. For questions about events, each row is tested by
+//! itself; of the packet, the trie only tests what every matching row implies.
 
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::{Decides, Question, TrieAlternative};
@@ -59,8 +59,8 @@ pub struct Trie {
     pub nodes: Vec<Node>,
     /// The remainders: predicates that are evaluated later, on connections and sessions.
     pub alternatives: Vec<TrieAlternative>,
-    /// The sets of remainders that packets satisfy: a packet's terms have one bit for each. Questions with the same
-    /// packet predicates share a class.
+    /// The sets of remainders that packets satisfy: a packet's terms have one bit for each. Questions with
+    /// the same packet predicates share a class.
     pub classes: Vec<Class>,
     /// What each question decides about.
     pub modes: Vec<Decides>,
@@ -72,8 +72,8 @@ impl Trie {
     /// Builds the trie.
     ///
     /// # Errors
-    /// If there are more remainders than [`REMAINDERS_MAX`], more classes than [`CLASSES_MAX`], or more nodes than
-    /// [`NODES_MAX`].
+    /// If there are more remainders than [`REMAINDERS_MAX`], more classes than [`CLASSES_MAX`], or more nodes
+    /// than [`NODES_MAX`].
     pub fn of(questions: &[Question], catalog: &StackCatalog) -> Result<Self, Diagnostic> {
         let mut builder = Builder { trie: Self::default(), indices: FxHashMap::default(), catalog };
         builder.trie.nodes.push(Node::default());
@@ -305,7 +305,8 @@ impl Builder<'_> {
     }
 }
 
-/// The predicate on a packet that follows if `predicate` holds for any of the packet's rows; `None` if none follows.
+/// The predicate on a packet that follows if `predicate` holds for any of the packet's rows; `None` if none
+/// follows.
 fn of_any_row(predicate: &Predicate) -> Option<Predicate> {
     match predicate.op {
         _ if predicate.negated => None,

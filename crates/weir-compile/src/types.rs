@@ -5,8 +5,9 @@ use weir_lang::model::{
 };
 use weir_packet::ValueType;
 
-/// The type of `expr` in a layer: an address if it is one on every path down; bytes if it is a field of bytes; a time or
-/// an interval if it is such a variable; else a number. An IPv6 address needs two words of 64 bits.
+/// The type of `expr` in a layer: an address if it is one on every path down; bytes if it is a field of
+/// bytes; a time or an interval if it is such a variable; else a number. An IPv6 address needs two words of
+/// 64 bits.
 pub fn value_type(stack: &Stack, layer: LayerId, expr: &Expr) -> ValueType {
     match expr {
         Expr::Field(field) | Expr::Ordered(field) => {
@@ -57,7 +58,8 @@ fn of_below(stack: &Stack, layer: LayerId, name: &str) -> ValueType {
     let types: Vec<ValueType> = types.collect();
     let is_address = |ty: &ValueType| matches!(ty, ValueType::Ipv4 | ValueType::Ipv6);
     match types.split_first() {
-        // IPv4 addresses are mapped into IPv6 if either version may be below; so are numbers and MAC addresses.
+        // IPv4 addresses are mapped into IPv6 if either version may be below; so are numbers and MAC
+        // addresses.
         Some(_) if types.iter().any(is_address) => ValueType::Address,
         Some((first, rest)) if rest.iter().all(|other| other == first) => *first,
         _ => ValueType::Unsigned,

@@ -1,7 +1,8 @@
-//! Questions without the predicates that a simpler machine cannot decide: they ask for more packets, never for fewer.
+//! Questions without the predicates that a simpler machine cannot decide: they ask for more packets, never
+//! for fewer.
 //!
-//! The alternatives of a filter hold if all of their predicates hold, negated ones included, so an alternative without one of its
-//! predicates holds whenever the whole alternative does.
+//! The alternatives of a filter hold if all of their predicates hold, negated ones included, so an
+//! alternative without one of its predicates holds whenever the whole alternative does.
 
 use crate::catalog::{FieldKey, StackCatalog};
 use crate::question::Question;

@@ -3,9 +3,9 @@
 use crate::walk::walk_through_lets;
 use weir_lang::model::{Expr, LayerId, Stack};
 
-/// The protocol of the connections that contain the instances of the layer `id`, if the instances are parts of
-/// connections: both have the same endpoints, from a layer below both. The chunks of an association are such parts,
-/// and do not form a second connection.
+/// The protocol of the connections that contain the instances of the layer `id`, if the instances are parts
+/// of connections: both have the same endpoints, from a layer below both. The chunks of an association are
+/// such parts, and do not form a second connection.
 pub(crate) fn whole_of(stack: &Stack, id: LayerId) -> Option<String> {
     let protocol = &stack.layers[usize::from(id.0)].protocol;
     let instance = protocol.instance.as_ref()?;
@@ -20,8 +20,8 @@ pub(crate) fn whole_of(stack: &Stack, id: LayerId) -> Option<String> {
     names.iter().find_map(|name| instance_before(stack, id, name, instance.source.len()))
 }
 
-/// The protocol of a layer below `id` that has a two-sided instance with `parts` key parts per side. `None` if some
-/// path down reaches a layer with the field `name` first.
+/// The protocol of a layer below `id` that has a two-sided instance with `parts` key parts per side. `None`
+/// if some path down reaches a layer with the field `name` first.
 fn instance_before(stack: &Stack, id: LayerId, name: &str, parts: usize) -> Option<String> {
     let (mut open, mut seen, mut found) = (vec![id], vec![id], None);
     while let Some(at) = open.pop() {

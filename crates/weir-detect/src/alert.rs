@@ -8,7 +8,8 @@ use weir::packet::{Cell, Column, Texts, ValueType};
 use weir::packet_task::TaskRows;
 use weir_rules::{Action, Classes, Rule};
 
-/// The columns of alerts. The ends are those of the connection; `src` and `dst` are those of the packet that completed the match.
+/// The columns of alerts. The ends are those of the connection; `src` and `dst` are those of the packet that
+/// completed the match.
 pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "Time of the packet that completed the match"),
     Column::new("uid", ValueType::Text, "Identifier of the connection"),

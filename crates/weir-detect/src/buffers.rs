@@ -25,7 +25,8 @@ pub struct Transaction<'t> {
     pub files: Vec<Box<dyn Session>>,
 }
 
-/// Fields of sessions by the names of buffers in rules: the buffer, the field, and whether the client sends it (`None`: either).
+/// Fields of sessions by the names of buffers in rules: the buffer, the field, and whether the client sends
+/// it (`None`: either).
 const FIELDS: &[(&str, &str, Option<bool>)] = &[
     ("tls.sni", "tls.handshake.extensions_server_name", Some(true)),
     ("ja3.hash", "tls.handshake.ja3", Some(true)),

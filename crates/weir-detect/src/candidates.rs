@@ -1,4 +1,5 @@
-//! Which rules are looked at for a packet: those whose pattern is in its bytes or in its sessions, and those without a pattern.
+//! Which rules are looked at for a packet: those whose pattern is in its bytes or in its sessions, and those
+//! without a pattern.
 
 use crate::app;
 use crate::buffers::Transaction;
@@ -47,7 +48,8 @@ impl Marks {
 /// A packet, and what is known of its connection and its stream.
 pub struct Seen<'a> {
     pub transport: Transport,
-    /// The capture has no begin of this connection, and streams are inspected of whole connections only (`--complete`).
+    /// The capture has no begin of this connection, and streams are inspected of whole connections only
+    /// (`--complete`).
     pub is_unseen: bool,
     /// The packet is the first one of its direction.
     pub is_first: bool,
@@ -149,7 +151,8 @@ impl Candidates {
         });
     }
 
-    /// The rules that may match a session, of those that are `wanted` on the client's and on the server's side.
+    /// The rules that may match a session, of those that are `wanted` on the client's and on the server's
+    /// side.
     pub fn find_in_session<'t>(
         &mut self,
         set: &RuleProgram,

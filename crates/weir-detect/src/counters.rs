@@ -15,7 +15,8 @@ pub struct Counters {
     pub state_refused: AtomicU64,
     /// Sessions that were not inspected, because too many were complete at once.
     pub sessions_refused: AtomicU64,
-    /// Parts of streams before a gap that were not inspected, because too many of one direction waited for a packet.
+    /// Parts of streams before a gap that were not inspected, because too many of one direction waited for a
+    /// packet.
     pub pieces_lost: AtomicU64,
     /// Connections whose bytes, bits and integers were forgotten, because rules kept more than their memory.
     pub flows_forgotten: AtomicU64,

@@ -1,4 +1,5 @@
-//! Events of rules (`stream-event`, `decode-event`, `app-layer-event`), and what in Weir stands for each of them.
+//! Events of rules (`stream-event`, `decode-event`, `app-layer-event`), and what in Weir stands for each of
+//! them.
 
 use crate::buffers::Transaction;
 use crate::fields::{Field, Values};
@@ -88,7 +89,8 @@ fn is_set(packet: &Values<'_>, field: Field) -> bool {
 /// The bit of a packet before which bytes of its stream are missing.
 pub const GAP: u64 = 1 << 63;
 
-/// Whether an event happened: on a packet, or on a side of a session. `stack`: the events of the stack by the bits of `happened`.
+/// Whether an event happened: on a packet, or on a side of a session. `stack`: the events of the stack by the
+/// bits of `happened`.
 pub fn holds(
     source: Source,
     stack: &[&str],

@@ -87,7 +87,8 @@ pub enum Handshake {
     /// Nothing was seen.
     #[default]
     None,
-    /// The capture has no begin of this connection, and streams are inspected of whole connections only (`--complete`).
+    /// The capture has no begin of this connection, and streams are inspected of whole connections only
+    /// (`--complete`).
     Unseen,
     /// A SYN.
     Syn,
@@ -196,7 +197,8 @@ impl Stream {
         self.new_at = self.window.len();
     }
 
-    /// Whether a rule may match again where its pattern ends at `place`: the stream has gone on, or the other side has answered.
+    /// Whether a rule may match again where its pattern ends at `place`: the stream has gone on, or the other
+    /// side has answered.
     pub fn may_match(&self, rule: u32, place: u64, other_bytes: u64) -> bool {
         let before = self.alerted.iter().find(|before| before.rule == rule);
         before.is_none_or(|before| {
@@ -276,7 +278,8 @@ impl FlowState {
         }
     }
 
-    /// Takes note that a rule has matched in a direction. Returns whether it is the first time; `None`: there is no room for further rules.
+    /// Takes note that a rule has matched in a direction. Returns whether it is the first time; `None`: there
+    /// is no room for further rules.
     pub fn once(&mut self, rule: u32, to_server: bool) -> Option<bool> {
         let mark = rule << 1 | u32::from(to_server);
         if self.once.contains(&mark) {

@@ -1,4 +1,5 @@
-//! Sessions that go on: each side is inspected as soon as it is there, and a rule matches once for each side of a session.
+//! Sessions that go on: each side is inspected as soon as it is there, and a rule matches once for each side
+//! of a session.
 
 use crate::buffers::{Transaction, number_of};
 use weir::sessions::Session;
@@ -52,7 +53,8 @@ impl OngoingSessions {
         at.map_or(Ongoing { number, ..Ongoing::default() }, |at| self.0.remove(at))
     }
 
-    /// Keeps what is known of a session that goes on. Of too many, the oldest is forgotten: its rules may match again.
+    /// Keeps what is known of a session that goes on. Of too many, the oldest is forgotten: its rules may
+    /// match again.
     pub fn keep(&mut self, ongoing: Ongoing) {
         if let Some(known) = self.0.iter_mut().find(|known| known.number == ongoing.number) {
             known.is_request_over |= ongoing.is_request_over;

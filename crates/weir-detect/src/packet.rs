@@ -24,7 +24,8 @@ pub struct Packet<'a> {
     pub is_there: bool,
     /// A bit for each filter of rules that holds for its connection.
     pub holds: u64,
-    /// Bit `n` is set if the rules' event number `n` happened on this packet; the highest bit stands for a gap.
+    /// Bit `n` is set if the rules' event number `n` happened on this packet; the highest bit stands for a
+    /// gap.
     pub happened: u64,
 }
 

@@ -1,9 +1,11 @@
 //! Searches the patterns of many rules at once.
 //!
-//! A table of bits says whether four bytes of the input are in a pattern. The table fits into the first cache, whatever the number of patterns.
-//! Only where a bit is set, patterns are compared with the input. The idea is that of DFC (Choi et al., NSDI 2016, section 3), which takes
-//! the first bytes of each pattern. Here a pattern of five bytes and more stands for its rarest five bytes, as two windows of four: one of the two
-//! begins at an even place of the input, so that odd places need no look. Shorter patterns have pairs of bytes in a table of their own.
+//! A table of bits says whether four bytes of the input are in a pattern. The table fits into the first
+//! cache, whatever the number of patterns. Only where a bit is set, patterns are compared with the input. The
+//! idea is that of DFC (Choi et al., NSDI 2016, section 3), which takes the first bytes of each pattern. Here
+//! a pattern of five bytes and more stands for its rarest five bytes, as two windows of four: one of the two
+//! begins at an even place of the input, so that odd places need no look. Shorter patterns have pairs of
+//! bytes in a table of their own.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -13,7 +15,8 @@ const WINDOW: usize = 4;
 /// Bits of the hash of a window.
 const HASH_BITS: u32 = 17;
 
-/// Patterns, each with the rules that it stands for. Upper and lower case are the same: whether a rule minds is looked at later.
+/// Patterns, each with the rules that it stands for. Upper and lower case are the same: whether a rule minds
+/// is looked at later.
 #[derive(Default)]
 pub struct Patterns {
     /// The bytes of all patterns.
@@ -43,7 +46,8 @@ struct Entry {
     before: i32,
 }
 
-/// Entries by the number of a bit. A bit that is set has entries, which begin where those of the set bit before end.
+/// Entries by the number of a bit. A bit that is set has entries, which begin where those of the set bit
+/// before end.
 struct Table<const WORDS: usize> {
     bits: Box<[u64; WORDS]>,
     /// For each word of bits: the bits that are set in the words before.
@@ -142,8 +146,8 @@ impl Patterns {
         self.longest
     }
 
-    /// Calls `found` with the rules of each pattern that is in `lower`, bytes in lower case, and where it begins and ends. The places of
-    /// one pattern ascend.
+    /// Calls `found` with the rules of each pattern that is in `lower`, bytes in lower case, and where it
+    /// begins and ends. The places of one pattern ascend.
     #[inline]
     pub fn search(&self, lower: &[u8], found: impl FnMut(&[u32], usize, usize)) {
         match self.pairs.entries.is_empty() {
@@ -171,7 +175,8 @@ impl Patterns {
         }
     }
 
-    /// Looks three windows up, at the places 0, 2 and 4 of eight bytes: bit `n` is set if the tables have the window at place `2 n`.
+    /// Looks three windows up, at the places 0, 2 and 4 of eight bytes: bit `n` is set if the tables have the
+    /// window at place `2 n`.
     #[inline(always)]
     fn hits<const SHORT: bool>(&self, eight: u64) -> u32 {
         let hit = |n: u32| {
@@ -182,8 +187,8 @@ impl Patterns {
         hit(0) | hit(1) | hit(2)
     }
 
-    /// Compares patterns with the input, for each bit of `hits`: the patterns that have the window there. `at`: the place of the eight bytes
-    /// in the input.
+    /// Compares patterns with the input, for each bit of `hits`: the patterns that have the window there.
+    /// `at`: the place of the eight bytes in the input.
     #[inline(never)]
     fn look<const SHORT: bool>(
         &self,
@@ -248,7 +253,8 @@ fn windows_of<'p>(patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Windows {
             bytes + 4 * counts[&value(window)].ilog2()
         };
         let place = rarest::<WINDOW>(bytes, cost);
-        // The later window first: where both are the same bytes, the pattern that begins first is found first.
+        // The later window first: where both are the same bytes, the pattern that begins first is found
+        // first.
         for place in [place + 1, place] {
             let window = value(&bytes[place..place + WINDOW]);
             by_hash.entry(hash(window)).or_default().push(Entry { window, pattern, before: place as i32 });
@@ -294,7 +300,8 @@ fn value(window: &[u8]) -> u32 {
     u32::from_le_bytes(window.try_into().expect("a window has four bytes"))
 }
 
-/// How frequent a byte in lower case is in traffic, on a logarithmic scale: bytes of a text, of its mark-up, of integers, then others.
+/// How frequent a byte in lower case is in traffic, on a logarithmic scale: bytes of a text, of its mark-up,
+/// of integers, then others.
 fn frequency(byte: u8) -> u32 {
     match byte {
         0 | b' ' | b'e' | b't' => 8,

@@ -1,4 +1,5 @@
-//! Finds the patterns of rules by the ports that they name: a packet is searched for those only that its ports can match.
+//! Finds the patterns of rules by the ports that they name: a packet is searched for those only that its
+//! ports can match.
 
 use crate::patterns::{Collected, Patterns};
 use rustc_hash::FxHashMap;
@@ -7,11 +8,12 @@ use weir_rules::{Direction, PortSet, Rule};
 
 /// Ports of a set that is worth looking up.
 const PORTS_MAX: usize = 64;
-/// Maximum number of sets for one transport and direction. Once there are so many, packets between other ports are searched for all
-/// patterns.
+/// Maximum number of sets for one transport and direction. Once there are so many, packets between other
+/// ports are searched for all patterns.
 const SETS_MAX: usize = 256;
 
-/// Patterns of rules by ports. Those of two ports are put together when the first packet with these ports comes.
+/// Patterns of rules by ports. Those of two ports are put together when the first packet with these ports
+/// comes.
 #[derive(Debug, Default)]
 pub struct ByPorts {
     /// The patterns, each with the number behind it.

@@ -161,8 +161,9 @@ pub(crate) struct SessionGroup {
 }
 
 impl RuleProgram {
-    /// Prepares rules. `classes` have the texts of their classes, and the priorities of those without one; `tunings` the thresholds and
-    /// suppressions of the site. `check_filter` says why a filter of a rule is wrong.
+    /// Prepares rules. `classes` have the texts of their classes, and the priorities of those without one;
+    /// `tunings` the thresholds and suppressions of the site. `check_filter` says why a filter of a rule is
+    /// wrong.
     pub fn of(
         mut rules: Vec<Rule>,
         classes: &Classes,
@@ -214,7 +215,8 @@ impl RuleProgram {
         set
     }
 
-    /// Takes the place of another program in its run: what the run provides stays, and names of bits keep their numbers.
+    /// Takes the place of another program in its run: what the run provides stays, and names of bits keep
+    /// their numbers.
     ///
     /// # Errors
     /// The rules need more than the run provides.

@@ -232,7 +232,8 @@ fn certificate(session: &Transaction<'_>, field: &str, text: &str) -> Option<boo
     }
 }
 
-/// Whether a time (nanoseconds since 1970) is in `>2015`, `<2016-05`, `2015<>2016`, or equals `2015-01-02T03:04:05`.
+/// Whether a time (nanoseconds since 1970) is in `>2015`, `<2016-05`, `2015<>2016`, or equals
+/// `2015-01-02T03:04:05`.
 fn in_range(time: i64, text: &str) -> Option<bool> {
     let seconds = time.div_euclid(1_000_000_000);
     if let Some((first, last)) = text.split_once("<>") {

@@ -110,8 +110,8 @@ impl Shared {
         true
     }
 
-    /// Counts an alert of a rule at the time `now` for a rate filter. Returns whether the filter's action holds; `None` if there was no
-    /// room.
+    /// Counts an alert of a rule at the time `now` for a rate filter. Returns whether the filter's action
+    /// holds; `None` if there was no room.
     pub fn is_frequent(
         &self,
         rule: RuleName,
@@ -140,7 +140,8 @@ impl Shared {
         Some(is_frequent)
     }
 
-    /// Counts a match of a rule at the time `now`. Returns whether the match alerts; `None` if there was no room.
+    /// Counts a match of a rule at the time `now`. Returns whether the match alerts; `None` if there was no
+    /// room.
     pub fn count(
         &self,
         rule: RuleName,
@@ -185,8 +186,8 @@ impl Shared {
 /// Numbers of rate filters of a rule begin here; those of thresholds are lower ones.
 pub const RATES: u16 = 1 << 15;
 
-/// Whether a table has room for another entry, if need be without those that are over. A full table is looked through again only when
-/// one of its entries is over.
+/// Whether a table has room for another entry, if need be without those that are over. A full table is looked
+/// through again only when one of its entries is over.
 fn make_room<K, V>(
     table: &mut FxHashMap<K, V>,
     full_until: &mut i64,

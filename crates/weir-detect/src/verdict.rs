@@ -341,7 +341,8 @@ fn compare(value: u32, sign: &str, other: u32) -> bool {
     }
 }
 
-/// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, for a protocol, or for a filter.
+/// Whether a rule matches at most once for each direction of a connection: it asks only for addresses, for a
+/// protocol, or for a filter.
 pub fn is_once(rule: &Rule) -> bool {
     let has_session = matches!(rule.protocol, RuleProtocol::Session(_)) || !rule.app_protocols.is_empty();
     is_of_addresses(rule) || is_bare(rule) && (has_session || rule.filter.is_some())

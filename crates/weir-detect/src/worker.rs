@@ -73,7 +73,8 @@ impl Detection {
         }
     }
 
-    /// Replaces the rules while they run. Connections keep their bits and integers, and hosts theirs; what rules wait for is forgotten.
+    /// Replaces the rules while they run. Connections keep their bits and integers, and hosts theirs; what
+    /// rules wait for is forgotten.
     ///
     /// # Errors
     /// The new rules need more of the run than the first ones: then these go on.
@@ -85,13 +86,14 @@ impl Detection {
         Ok(())
     }
 
-    /// Of connections of TCP whose begin is not in the capture, only single packets are inspected, as by default in Suricata.
+    /// Of connections of TCP whose begin is not in the capture, only single packets are inspected, as by
+    /// default in Suricata.
     pub fn with_complete_connections_only(self) -> Self {
         Self { complete_only: true, ..self }
     }
 
-    /// Bytes that rules keep of connections, on each worker: beyond, all but the current connection are forgotten. 256 MiB unless
-    /// stated.
+    /// Bytes that rules keep of connections, on each worker: beyond, all but the current connection are
+    /// forgotten. 256 MiB unless stated.
     pub fn with_memory(self, bytes: usize) -> Self {
         Self { memory_max: bytes, ..self }
     }
@@ -359,8 +361,8 @@ impl Worker {
         }
     }
 
-    /// Inspects bytes that are not inspected together with the packet of direction `side`: of both directions the bytes before a gap,
-    /// and of the other direction the bytes that this packet acknowledged.
+    /// Inspects bytes that are not inspected together with the packet of direction `side`: of both directions
+    /// the bytes before a gap, and of the other direction the bytes that this packet acknowledged.
     fn catch_up(
         &mut self,
         flow: &TaskFlow<'_>,
@@ -407,7 +409,8 @@ impl Worker {
         state.sessions = sessions;
     }
 
-    /// Inspects a packet with what it completed, or the end of a connection. `window`: the bytes of the packet's direction.
+    /// Inspects a packet with what it completed, or the end of a connection. `window`: the bytes of the
+    /// packet's direction.
     #[allow(clippy::too_many_arguments)]
     fn inspect(
         &mut self,
@@ -573,7 +576,8 @@ impl Worker {
         self.candidates.list = candidates;
     }
 
-    /// Keeps a match until the protocol of the connection is known and the filter of the rule holds. The match is an alert then.
+    /// Keeps a match until the protocol of the connection is known and the filter of the rule holds. The
+    /// match is an alert then.
     fn postpone(&mut self, state: &mut FlowState, rule: u32, to_server: bool, moment: Moment) {
         let is_there = |waits: &Undecided| waits.rule == rule && waits.to_server == to_server;
         match state.undecided.len() < UNDECIDED_MAX {
@@ -583,7 +587,8 @@ impl Worker {
         }
     }
 
-    /// Writes the alerts of matches that were [kept](Self::postpone), once the protocol is known and the filter holds.
+    /// Writes the alerts of matches that were [kept](Self::postpone), once the protocol is known and the
+    /// filter holds.
     fn settle_undecided(
         &mut self,
         set: &RuleProgram,

@@ -39,7 +39,8 @@ fn names(stated: &[String], options: &[&str]) -> Option<String> {
     stated.iter().find(|word| options.iter().any(|option| is_option(word, option))).cloned()
 }
 
-/// The arguments: nothing on disk, no other process, no thread for each processor, no address of physical memory.
+/// The arguments: nothing on disk, no other process, no thread for each processor, no address of physical
+/// memory.
 ///
 /// * `free_huge_bytes`: memory in free huge pages.
 /// * `processor`: one on which the process may run.

@@ -24,7 +24,8 @@ pub struct Settings {
 /// Packets that a queue has room for, wanted. Drivers have less, or other multiples.
 const DESCRIPTORS: u32 = 4_096;
 
-/// A device that receives. It is given back to the machine when this value, and all of its queues, are dropped.
+/// A device that receives. It is given back to the machine when this value, and all of its queues, are
+/// dropped.
 #[derive(Debug)]
 pub struct Device {
     functions: &'static Functions,
@@ -58,8 +59,9 @@ pub struct Losses {
 }
 
 impl Device {
-    /// Attaches a device (`DEVICE[,ARGUMENT=VALUE…]`), and starts to receive. Call [`start`] before. Returns the device with its
-    /// queues: as many as wanted, or one, if the device does not distribute packets by their addresses.
+    /// Attaches a device (`DEVICE[,ARGUMENT=VALUE…]`), and starts to receive. Call [`start`] before. Returns
+    /// the device with its queues: as many as wanted, or one, if the device does not distribute packets by
+    /// their addresses.
     ///
     /// # Errors
     /// [`Error::Failed`] with the log of DPDK.
@@ -166,8 +168,9 @@ impl Queue {
         self.number
     }
 
-    /// Receives the packets that are there, at most [`BURST_PACKETS_MAX`], without waiting. `None`: there are none. Adds packets whose
-    /// parts found no memory to `lost`. Copies no packet, unless it is in several buffers.
+    /// Receives the packets that are there, at most [`BURST_PACKETS_MAX`], without waiting. `None`: there are
+    /// none. Adds packets whose parts found no memory to `lost`. Copies no packet, unless it is in several
+    /// buffers.
     pub fn receive(&mut self, lost: &mut u64) -> Option<Packets> {
         let functions = self.device.functions;
         let none = RawPacket {
@@ -179,7 +182,8 @@ impl Queue {
             flags: 0,
         };
         let mut raw = [none; BURST_PACKETS_MAX];
-        // SAFETY: the array has room for so many packets; the port is open, and `&mut self` excludes other users of the queue.
+        // SAFETY: the array has room for so many packets; the port is open, and `&mut self` excludes other
+        // users of the queue.
         let count = unsafe {
             (functions.receive)(self.device.port, self.number, raw.as_mut_ptr(), raw.len() as u32, lost)
         };

@@ -1,8 +1,10 @@
-//! Capture with DPDK (<https://www.dpdk.org>), which passes packets from network cards to the process without the kernel.
+//! Capture with DPDK (<https://www.dpdk.org>), which passes packets from network cards to the process without
+//! the kernel.
 //!
-//! Nothing is linked against DPDK. [`library`] is Weir's plug-in, a shared object with the C code of `plugin/`, which is built
-//! separately against the DPDK of the machine, and loaded on demand. [`start`] initialises DPDK, once in a process. A [`Device`] is then
-//! attached and opened; its [`Queue`]s receive [`Packets`], which stay in the buffers of the device.
+//! Nothing is linked against DPDK. [`library`] is Weir's plug-in, a shared object with the C code of
+//! `plugin/`, which is built separately against the DPDK of the machine, and loaded on demand. [`start`]
+//! initialises DPDK, once in a process. A [`Device`] is then attached and opened; its [`Queue`]s receive
+//! [`Packets`], which stay in the buffers of the device.
 //!
 //! * `library`: loading, and the plug-in's functions.
 //! * `process`: DPDK in this process.  `arguments`: its arguments.

@@ -107,14 +107,15 @@ pub(crate) fn functions() -> Result<&'static Functions, Error> {
     FUNCTIONS.get_or_init(|| load(&place(variable))).as_ref().map_err(Error::clone)
 }
 
-/// Whether the program has rights that its caller does not have, such as those of `setcap`. Files that the caller names must then
-/// not be loaded.
+/// Whether the program has rights that its caller does not have, such as those of `setcap`. Files that the
+/// caller names must then not be loaded.
 pub fn has_granted_rights() -> bool {
     // SAFETY: the function reads a value that the kernel passed to the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Where the plug-in is: the file that the variable names, or beside the executable, or in the system's library path.
+/// Where the plug-in is: the file that the variable names, or beside the executable, or in the system's
+/// library path.
 fn place(variable: Option<OsString>) -> PathBuf {
     let beside = || std::env::current_exe().ok().map(|path| path.with_file_name(FILE));
     match variable.filter(|path| !path.is_empty()) {
@@ -135,11 +136,13 @@ pub(crate) fn load(file: &Path) -> Result<Functions, Error> {
         };
         Error::Missing(format!("{cause}: {remedy}"))
     };
-    // SAFETY: loading runs the constructors of DPDK's libraries, which register log types and tail queues, and have no
-    // preconditions. Whoever controls the loader's search path controls the code of every library in the process.
+    // SAFETY: loading runs the constructors of DPDK's libraries, which register log types and tail queues,
+    // and have no preconditions. Whoever controls the loader's search path controls the code of every library
+    // in the process.
     let library = unsafe { Library::new(file) }.map_err(missing)?;
-    // SAFETY: the types are those of the functions with these names in this version of the header. The version is checked
-    // before any other function is called, and `weir_dpdk_version` has this type in all versions.
+    // SAFETY: the types are those of the functions with these names in this version of the header. The
+    // version is checked before any other function is called, and `weir_dpdk_version` has this type in all
+    // versions.
     unsafe {
         let version: unsafe extern "C" fn() -> u32 = *library.get(c"weir_dpdk_version").map_err(missing)?;
         let version = version();

@@ -6,8 +6,8 @@ use weir_packet::{BURST_PACKETS_MAX, PacketMemory, offset_in};
 
 /// Bytes of memory that a packet occupies: a buffer of DPDK with its description.
 const BUFFER_BYTES: usize = 2_304;
-/// The place of a packet in its batch is in the upper bits of an offset, and the place of a byte in the packet in these lower ones:
-/// no packet is longer (`WEIR_DPDK_PACKET_BYTES_MAX`).
+/// The place of a packet in its batch is in the upper bits of an offset, and the place of a byte in the
+/// packet in these lower ones: no packet is longer (`WEIR_DPDK_PACKET_BYTES_MAX`).
 const BYTE_BITS: u32 = 24;
 
 /// `WEIR_DPDK_HASHED`
@@ -42,7 +42,8 @@ pub struct Packets {
     count: usize,
 }
 
-// SAFETY: the value owns the buffers alone, and nobody writes to them. Any thread may return buffers (`weir_dpdk.h`).
+// SAFETY: the value owns the buffers alone, and nobody writes to them. Any thread may return buffers
+// (`weir_dpdk.h`).
 unsafe impl Send for Packets {}
 // SAFETY: as above; shared references only read.
 unsafe impl Sync for Packets {}

@@ -55,7 +55,8 @@ pub fn start(needs: &Needs) -> Result<(), Error> {
 /// A call that waits for the thread of DPDK.
 type Call = Box<dyn FnOnce() + Send>;
 
-/// Calls a function in the thread of DPDK that serves interrupts of devices, and returns its result. `None`: DPDK was not started.
+/// Calls a function in the thread of DPDK that serves interrupts of devices, and returns its result. `None`:
+/// DPDK was not started.
 ///
 /// # Errors
 /// If the thread does not call the function in time, or the function panics.
@@ -113,7 +114,8 @@ impl Functions {
     pub(crate) fn checked(&self, result: c_int) -> Result<u32, String> {
         let log = self.take_log();
         u32::try_from(result).map_err(|_| {
-            // The last line of each failed attachment says nothing, and the numbers of errors are often wrong.
+            // The last line of each failed attachment says nothing, and the numbers of errors are often
+            // wrong.
             let lines =
                 log.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(SAYS_NOTHING));
             let lines: Vec<&str> = lines.collect();

@@ -11,8 +11,8 @@ use weir_packet::{HeaderPattern, IpVersion, Masked, Transport};
 pub struct RuleId(i32);
 
 impl Device {
-    /// Adds a rule. If it discards, packets of the pattern are discarded and counted, unless a rule that passes packets describes them, or
-    /// they are fragments.
+    /// Adds a rule. If it discards, packets of the pattern are discarded and counted, unless a rule that
+    /// passes packets describes them, or they are fragments.
     ///
     /// # Errors
     /// [`Error::Failed`]: why the device does not accept the rule.

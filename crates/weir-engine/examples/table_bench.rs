@@ -1,9 +1,9 @@
-//! Measures the cost of a flow table: lookups and insertions for a million random flows, in batches whose cache misses
-//! overlap.
+//! Measures the cost of a flow table: lookups and insertions for a million random flows, in batches whose
+//! cache misses overlap.
 //!
-//! `cargo run --release -p weir-engine --example table_bench`. Rounds of the table alternate with rounds of a lower
-//! bound: the same memory traffic without a table, which is one random line read from an array of the same size.
-//! Disturbances by other programs therefore affect both.
+//! `cargo run --release -p weir-engine --example table_bench`. Rounds of the table alternate with rounds of a
+//! lower bound: the same memory traffic without a table, which is one random line read from an array of the
+//! same size. Disturbances by other programs therefore affect both.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,9 +1,10 @@
 //! Changes the program of a worker between two bursts. The state of the worker's flows is kept.
 //!
-//! All programs of a stack number its tables alike. Variables that both programs keep are copied by name; the other
-//! variables of a flow start with their initial values. A question that both programs answer, identified by its
-//! number and by its predicates on connections and sessions, continues without interruption. A new question receives
-//! all data from now on, also of existing connections whose bytes are still tracked.
+//! All programs of a stack number its tables alike. Variables that both programs keep are copied by name; the
+//! other variables of a flow start with their initial values. A question that both programs answer,
+//! identified by its number and by its predicates on connections and sessions, continues without
+//! interruption. A new question receives all data from now on, also of existing connections whose bytes are
+//! still tracked.
 
 use crate::flow::write_number;
 use crate::flows::Flows;
@@ -51,9 +52,9 @@ impl RemainderMap {
 struct ClassMap(Vec<ClassSet>);
 
 impl ClassMap {
-    /// Adds to the new plan each class that it lacks: existing flows are of such a class, even if no new packet can
-    /// be. Where the new plan has no room, such flows get classes that imply less: a question may then
-    /// miss a flow, but is never given a wrong one.
+    /// Adds to the new plan each class that it lacks: existing flows are of such a class, even if no new
+    /// packet can be. Where the new plan has no room, such flows get classes that imply less: a question may
+    /// then miss a flow, but is never given a wrong one.
     fn between(old: &Plan, new: &mut Plan, remainders: &RemainderMap) -> Self {
         // A flow's record has a bit for each class of the program, and the unused bits of the last word.
         let room = new.classes.len().next_multiple_of(64).max(64);
@@ -88,7 +89,8 @@ impl ClassMap {
 }
 
 impl<S: Subscriber> Worker<S> {
-    /// Runs another plan of the same stack from the next burst on. The caller has changed the subscriber to the plan.
+    /// Runs another plan of the same stack from the next burst on. The caller has changed the subscriber to
+    /// the plan.
     ///
     /// This is cheap if both programs keep the same variables; otherwise every table entry is rewritten.
     pub fn change(&mut self, plan: Arc<Plan>) {
@@ -250,7 +252,8 @@ impl Moves<'_> {
     }
 }
 
-/// Probes connections again in which no protocol was recognised: they may carry a protocol that is probed only now.
+/// Probes connections again in which no protocol was recognised: they may carry a protocol that is probed
+/// only now.
 fn begin_anew(table: &mut TableState, probed: ProtocolSet) {
     for (id, sessions) in table.sessions.iter_mut().enumerate() {
         let id = FlowId(id as u32);
@@ -265,8 +268,8 @@ fn begin_anew(table: &mut TableState, probed: ProtocolSet) {
     }
 }
 
-/// Byte ranges that the variables of a table have in common in two programs: source offset, target offset, length;
-/// and whether the ranges cover all variables of both programs.
+/// Byte ranges that the variables of a table have in common in two programs: source offset, target offset,
+/// length; and whether the ranges cover all variables of both programs.
 struct Copies(Vec<(usize, usize, usize)>, bool);
 
 impl Copies {

@@ -1,12 +1,14 @@
 //! Checks: reports of all live flows of a table, at intervals (FlowScope, section 4: the checker).
 //!
-//! Intervals begin at multiples of their length since 1970, so that rows do not depend on the first packet. All checks of one time are
-//! made together, flow by flow, so that the order of rows does not depend on the number of workers.
+//! Intervals begin at multiples of their length since 1970, so that rows do not depend on the first packet.
+//! All checks of one time are made together, flow by flow, so that the order of rows does not depend on the
+//! number of workers.
 
 use crate::plan::Plan;
 use weir_ir::graph::Table;
 
-/// Checks with flows that are made one after the other when the time jumps; further ones are skipped, and counted.
+/// Checks with flows that are made one after the other when the time jumps; further ones are skipped, and
+/// counted.
 const CHECKS_MAX: u64 = 1000;
 
 /// When the flows of tables are reported.
@@ -63,7 +65,8 @@ impl Checks {
         self.all.iter_mut().for_each(|interval| interval.next = None);
     }
 
-    /// The time of the first checks that are due at `now`. `skipped`: how many were left out because the time has jumped.
+    /// The time of the first checks that are due at `now`. `skipped`: how many were left out because the time
+    /// has jumped.
     pub fn due(&mut self, burst: u64, now: i64, skipped: &mut u64) -> Option<i64> {
         // Before the second packet, the time is not known.
         if now == i64::MIN {

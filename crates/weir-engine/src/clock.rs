@@ -1,21 +1,23 @@
 //! The time of a run, derived from packet timestamps, some of which may be wrong.
 //!
-//! The clock shows the latest time on which two consecutive packets agree: a single packet with a timestamp in the
-//! next century affects only its own flow. (In Zeek, time follows every packet and never goes back, so such a packet
-//! ends all connections; in Suricata, time goes wherever packets say.) Late packets, as several interfaces produce
-//! them, do not set the clock back. Thousands of consecutive packets that lie far behind do: the captures were read
-//! in the wrong order, or the machine's clock was set. One clock sees all packets in order, so it shows the same time with any
-//! number of workers.
+//! The clock shows the latest time on which two consecutive packets agree: a single packet with a timestamp
+//! in the next century affects only its own flow. (In Zeek, time follows every packet and never goes back, so
+//! such a packet ends all connections; in Suricata, time goes wherever packets say.) Late packets, as several
+//! interfaces produce them, do not set the clock back. Thousands of consecutive packets that lie far behind
+//! do: the captures were read in the wrong order, or the machine's clock was set. One clock sees all packets
+//! in order, so it shows the same time with any number of workers.
 //!
-//! While no packets arrive, a live source claims a time ([`Clock::idle`]), and the clock follows the claim: flows end
-//! although nothing is captured. A claim and the next packet are two witnesses, as two packets are. A packet less
-//! than a second behind the claim confirms the claim. An older packet, such as one of a pipe that buffers, overrules
-//! it: the clock goes back to that packet's time, and flows that begin in late packets have their whole time-out.
-//! Flows that the claim has ended stay ended. A regular file claims nothing.
+//! While no packets arrive, a live source claims a time ([`Clock::idle`]), and the clock follows the claim:
+//! flows end although nothing is captured. A claim and the next packet are two witnesses, as two packets are.
+//! A packet less than a second behind the claim confirms the claim. An older packet, such as one of a pipe
+//! that buffers, overrules it: the clock goes back to that packet's time, and flows that begin in late
+//! packets have their whole time-out. Flows that the claim has ended stay ended. A regular file claims
+//! nothing.
 //!
-//! A link reports when the machine's clock is set ([`Clock::step`]): the clock follows at once, and the idle times of flows stay.
-//! A live source whose claims stay behind the clock sets it back, too: the machine's clock was set, and too few packets come
-//! to show it. Otherwise time would stand still until the machine's clock has caught up.
+//! A link reports when the machine's clock is set ([`Clock::step`]): the clock follows at once, and the idle
+//! times of flows stay. A live source whose claims stay behind the clock sets it back, too: the machine's
+//! clock was set, and too few packets come to show it. Otherwise time would stand still until the machine's
+//! clock has caught up.
 
 use crate::counters::ClockCounters;
 use crate::timer::TICK_NS;
@@ -24,16 +26,17 @@ use crate::timer::TICK_NS;
 const FAR_NS: i64 = 3_600_000_000_000;
 /// Packets and claims more than this behind may set the clock back: interfaces of one machine differ less.
 const BACK_NS: i64 = 60_000_000_000;
-/// Packets more than this behind are counted as late. Five seconds is the shortest time-out of a connection: the
-/// connection of a later packet may have ended.
+/// Packets more than this behind are counted as late. Five seconds is the shortest time-out of a connection:
+/// the connection of a later packet may have ended.
 const LATE_NS: i64 = 5_000_000_000;
-/// A packet up to this much behind the time that an idle source claimed confirms the claim: less than the shortest time-out
-/// that a layer declares, so no flow that begins in such a packet ends before its time.
+/// A packet up to this much behind the time that an idle source claimed confirms the claim: less than the
+/// shortest time-out that a layer declares, so no flow that begins in such a packet ends before its time.
 const CLAIM_TOLERANCE_NS: i64 = 1_000_000_000;
-/// This many consecutive packets must lie far behind before the clock is set back, because that visits every flow.
+/// This many consecutive packets must lie far behind before the clock is set back, because that visits every
+/// flow.
 const BEHIND_PACKETS: u32 = 4096;
-/// This many consecutive claims of an idle source must be [far behind](BACK_NS) before the clock is set back: links claim a
-/// time every 10 ms.
+/// This many consecutive claims of an idle source must be [far behind](BACK_NS) before the clock is set back:
+/// links claim a time every 10 ms.
 const BEHIND_CLAIMS: u32 = 32;
 
 /// What a clock knows between two packets: a clock that continues from there shows the same times.
@@ -57,8 +60,8 @@ pub struct Clock {
     behind: u32,
     /// Consecutive claims that were far behind.
     claims_behind: u32,
-    /// If `now` was claimed by an idle source and no packet has arrived since: the time on which packets agreed
-    /// before.
+    /// If `now` was claimed by an idle source and no packet has arrived since: the time on which packets
+    /// agreed before.
     before_claim: Option<i64>,
     counters: ClockCounters,
 }
@@ -88,7 +91,8 @@ impl Clock {
         ClockState { now: self.now, last: self.last, behind: self.behind }
     }
 
-    /// Shows the time of another clock, which sees more packets than this one. Returns whether another tick begins.
+    /// Shows the time of another clock, which sees more packets than this one. Returns whether another tick
+    /// begins.
     pub fn follow(&mut self, now: i64) -> bool {
         let before = self.ticked();
         self.now = now;
@@ -105,14 +109,14 @@ impl Clock {
         &self.counters
     }
 
-    /// The start of the current [tick](TICK_NS), nanoseconds since 1970. Timers advance by whole ticks, so that
-    /// expiry does not depend on how packets are grouped into bursts.
+    /// The start of the current [tick](TICK_NS), nanoseconds since 1970. Timers advance by whole ticks, so
+    /// that expiry does not depend on how packets are grouped into bursts.
     pub fn ticked(&self) -> i64 {
         self.now & -TICK_NS
     }
 
-    /// Processes the timestamp of a packet. Returns whether another tick begins with the packet: timers must advance
-    /// before the packet is processed.
+    /// Processes the timestamp of a packet. Returns whether another tick begins with the packet: timers must
+    /// advance before the packet is processed.
     #[inline]
     pub fn tick(&mut self, time: i64) -> bool {
         let before = self.ticked();
@@ -134,7 +138,8 @@ impl Clock {
         }
     }
 
-    /// Processes the claim of an idle source that traffic has reached `time`. Returns whether the clock has moved.
+    /// Processes the claim of an idle source that traffic has reached `time`. Returns whether the clock has
+    /// moved.
     pub fn idle(&mut self, time: i64) -> bool {
         if time <= self.now {
             return self.is_set_back_by(time);
@@ -149,7 +154,8 @@ impl Clock {
         true
     }
 
-    /// The machine's clock was set by this many nanoseconds: packets and claims from now on are later by them, or earlier.
+    /// The machine's clock was set by this many nanoseconds: packets and claims from now on are later by
+    /// them, or earlier.
     pub fn step(&mut self, step_ns: i64) {
         let moved = |time: i64| if time == i64::MIN { time } else { time.saturating_add(step_ns) };
         (self.now, self.last) = (moved(self.now), moved(self.last));

@@ -1,8 +1,9 @@
-//! Counts what happened to every packet, byte and flow, per worker; the workers' counters are summed at the end.
+//! Counts what happened to every packet, byte and flow, per worker; the workers' counters are summed at the
+//! end.
 //!
-//! Each group of counters is one declared table: a line gives the name, how the values of workers are joined, and the
-//! meaning. `--stats` prints the same names. The reasons for dropped packets are in [`Drops`], whose table is in
-//! `weir-packet`.
+//! Each group of counters is one declared table: a line gives the name, how the values of workers are joined,
+//! and the meaning. `--stats` prints the same names. The reasons for dropped packets are in [`Drops`], whose
+//! table is in `weir-packet`.
 
 use weir_packet::{DropReason, Drops};
 
@@ -31,10 +32,10 @@ macro_rules! counters {
 counters! {
     /// Packets. At the end of a run each packet read is counted once: as delivered, filtered or dropped.
     ///
-    /// A packet is *delivered* if a question about packets received it, or if it belongs to a connection whose
-    /// packets so far, this one included, fulfil the packet part of a question about connections, sessions or
-    /// streams. A packet that is not delivered is *dropped* if its processing stopped early, and *filtered*
-    /// otherwise. A packet that waits for its connection is counted once it is decided.
+    /// A packet is *delivered* if a question about packets received it, or if it belongs to a connection
+    /// whose packets so far, this one included, fulfil the packet part of a question about connections,
+    /// sessions or streams. A packet that is not delivered is *dropped* if its processing stopped early, and
+    /// *filtered* otherwise. A packet that waits for its connection is counted once it is decided.
     PacketCounters {
         packets, "Packets read.";
         bytes, "Bytes captured of the packets read.";

@@ -1,8 +1,8 @@
-//! Deferred predicates: conditions on a connection's record, on a session or on a row of an event, which packets
-//! alone cannot decide.
+//! Deferred predicates: conditions on a connection's record, on a session or on a row of an event, which
+//! packets alone cannot decide.
 //!
-//! All predicates on one field are evaluated together, on a value that is read once. A predicate that fails rules out
-//! all remainders that need it. A hundred questions about one name therefore read the name once.
+//! All predicates on one field are evaluated together, on a value that is read once. A predicate that fails
+//! rules out all remainders that need it. A hundred questions about one name therefore read the name once.
 
 use crate::sets::RemainderSet;
 use std::net::IpAddr;
@@ -46,8 +46,8 @@ pub enum Presence {
 pub struct DeferredPredicate {
     /// The field.
     pub field: DeferredField,
-    /// The answers for one value: a bit for each predicate (`weir-compile`'s deferred graph). `None`: the predicate
-    /// is the truth of the field.
+    /// The answers for one value: a bit for each predicate (`weir-compile`'s deferred graph). `None`: the
+    /// predicate is the truth of the field.
     program: Option<Arc<dyn Program>>,
     /// Predicates with `!=`: a value exists, and the program answers no for all of its elements.
     all_differ: u64,
@@ -103,8 +103,8 @@ impl DeferredPredicate {
         self.keep_fulfilled(Some(fulfilled), met);
     }
 
-    /// Removes from `met` the remainders that are ruled out. `fulfilled`: the predicates that some element fulfils;
-    /// `None` if there is no value.
+    /// Removes from `met` the remainders that are ruled out. `fulfilled`: the predicates that some element
+    /// fulfils; `None` if there is no value.
     fn keep_fulfilled(&self, fulfilled: Option<u64>, met: &mut RemainderSet) {
         let held = match fulfilled {
             Some(any) => any ^ self.all_differ,

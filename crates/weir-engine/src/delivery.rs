@@ -1,8 +1,8 @@
-//! Delivers packets, events, sessions and connections to the subscriber, for the questions that a [`Matcher`] names.
-//! [`stream_delivery`](crate::stream_delivery) delivers streams.
+//! Delivers packets, events, sessions and connections to the subscriber, for the questions that a [`Matcher`]
+//! names. [`stream_delivery`](crate::stream_delivery) delivers streams.
 //!
-//! Undecided items are held until their match is decided. The subscriber holds packets, and is notified when the
-//! verdict on their flow changes. This module holds sessions and bytes of streams.
+//! Undecided items are held until their match is decided. The subscriber holds packets, and is notified when
+//! the verdict on their flow changes. This module holds sessions and bytes of streams.
 
 use crate::counters::{Account, Counters};
 use crate::effects::{Datagram, Effects, OpenSession};
@@ -87,9 +87,9 @@ impl<S: Subscriber> Delivery<S> {
         self.streams.overload.set_held_session_bytes(self.sessions.bytes());
     }
 
-    /// Delivers a packet that the program is done with, and whose [class](Matcher::packet_classes) some question
-    /// about packets may receive. `flow` returns the packet's connection and its verdict, if the packet has a
-    /// connection.
+    /// Delivers a packet that the program is done with, and whose [class](Matcher::packet_classes) some
+    /// question about packets may receive. `flow` returns the packet's connection and its verdict, if the
+    /// packet has a connection.
     #[inline]
     pub fn packet(
         &mut self,
@@ -108,8 +108,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Delivers a packet that is a fragment of these `datagrams`. If the datagram found last is incomplete, `terms` are the
-    /// fragment's certain and possible terms.
+    /// Delivers a packet that is a fragment of these `datagrams`. If the datagram found last is incomplete,
+    /// `terms` are the fragment's certain and possible terms.
     pub fn fragment(
         &mut self,
         packet: &PacketView<'_>,
@@ -190,8 +190,8 @@ impl<S: Subscriber> Delivery<S> {
         self.counters.account(account);
     }
 
-    /// Delivers a packet to the questions that track a connection with these `terms`, whose sessions have fulfilled the
-    /// `verdict` so far.
+    /// Delivers a packet to the questions that track a connection with these `terms`, whose sessions have
+    /// fulfilled the `verdict` so far.
     pub fn tracked_packet(
         &mut self,
         terms: Terms<'_>,
@@ -211,7 +211,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Delivers a report of a connection that is due, if the connection matches the question as far as is known now.
+    /// Delivers a report of a connection that is due, if the connection matches the question as far as is
+    /// known now.
     pub fn report(
         &mut self,
         question: usize,
@@ -225,14 +226,14 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Delivers the events that a packet with these `terms` `emitted`, to questions about events, each event if its
-    /// columns match.
+    /// Delivers the events that a packet with these `terms` `emitted`, to questions about events, each event
+    /// if its columns match.
     pub fn events(&mut self, emitted: &mut Emitted, packet: &PacketMeta, terms: Terms<'_>) {
         self.events_at(packet.time, Some(packet.number), emitted, terms);
     }
 
-    /// Delivers the events that report the end of a flow. Conditions on packets hold if they held for a packet of the
-    /// flow, as for the records of connections.
+    /// Delivers the events that report the end of a flow. Conditions on packets hold if they held for a
+    /// packet of the flow, as for the records of connections.
     pub fn ends(&mut self, flow: &FlowView<'_>, terms: Terms<'_>) {
         let plan = Arc::clone(&self.matcher.plan);
         let mut emitted = std::mem::take(&mut self.ended);
@@ -266,8 +267,9 @@ impl<S: Subscriber> Delivery<S> {
         emitted.clear();
     }
 
-    /// Delivers a complete session. Returns the remainders that the session fulfils, for the flow's verdict. `known`:
-    /// the flow's verdict so far. A session that the rest of the packet may decide is added to the `effects`.
+    /// Delivers a complete session. Returns the remainders that the session fulfils, for the flow's verdict.
+    /// `known`: the flow's verdict so far. A session that the rest of the packet may decide is added to the
+    /// `effects`.
     pub fn session(
         &mut self,
         effects: &mut Effects,
@@ -290,7 +292,8 @@ impl<S: Subscriber> Delivery<S> {
         verdict
     }
 
-    /// Delivers a session that goes on to the questions that track its connection. No filter depends on the session.
+    /// Delivers a session that goes on to the questions that track its connection. No filter depends on the
+    /// session.
     pub fn early_session(
         &mut self,
         flow: &FlowView<'_>,
@@ -314,8 +317,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Delivers a session to those questions of these remainders that have not received it. Returns the remainders of
-    /// verdicts that the session fulfils, and all questions that have received it.
+    /// Delivers a session to those questions of these remainders that have not received it. Returns the
+    /// remainders of verdicts that the session fulfils, and all questions that have received it.
     pub fn session_by(
         &mut self,
         flow: &FlowView<'_>,
@@ -346,8 +349,8 @@ impl<S: Subscriber> Delivery<S> {
         (verdict, given | &tracking)
     }
 
-    /// Holds a session for these remainders until the record of its connection is complete. Beyond a bound, the
-    /// session is lost to their questions.
+    /// Holds a session for these remainders until the record of its connection is complete. Beyond a bound,
+    /// the session is lost to their questions.
     fn hold_session(&mut self, waiting: &OpenSession, open: RemainderSet) {
         let &OpenSession { protocol, ref session, packet, .. } = waiting;
         let plan = &self.matcher.plan;
@@ -365,8 +368,8 @@ impl<S: Subscriber> Delivery<S> {
         self.counters.session.sessions_undecided += u64::from(!is_held);
     }
 
-    /// The flow will have no further session: conditions on the absence of sessions (`not tls`) hold from now on.
-    /// Returns the flow's new verdict.
+    /// The flow will have no further session: conditions on the absence of sessions (`not tls`) hold from now
+    /// on. Returns the flow's new verdict.
     #[must_use]
     pub fn sessions_over(&mut self, flow: FlowRef, verdict: SessionVerdict) -> SessionVerdict {
         if verdict.is_over {

@@ -1,10 +1,10 @@
-//! The effects of a packet that are applied at its end: events, bytes and sessions that layers above their connection
-//! may still decide, the datagrams that the packet is a fragment of, and flows that are over.
+//! The effects of a packet that are applied at its end: events, bytes and sessions that layers above their
+//! connection may still decide, the datagrams that the packet is a fragment of, and flows that are over.
 //!
-//! Decided bytes of streams go to the subscriber at once, by reference, and are not kept here. Sessions are also
-//! matched at once, because the result says whether the program delivers further bytes of the same packet; decided
-//! sessions are delivered at once, so that a subscriber receives the sessions and the bytes of a stream in the order
-//! of the stream.
+//! Decided bytes of streams go to the subscriber at once, by reference, and are not kept here. Sessions are
+//! also matched at once, because the result says whether the program delivers further bytes of the same
+//! packet; decided sessions are delivered at once, so that a subscriber receives the sessions and the bytes
+//! of a stream in the order of the stream.
 
 use crate::emitted::Emitted;
 use crate::flow_ref::FlowRef;
@@ -21,7 +21,8 @@ pub(crate) struct Effects {
     pub emitted: Emitted,
     streams: Vec<(FlowRef, HeldStreams)>,
     sessions: Vec<OpenSession>,
-    /// The datagrams that the packet is a fragment of, outermost first, if questions about packets depend on them.
+    /// The datagrams that the packet is a fragment of, outermost first, if questions about packets depend on
+    /// them.
     datagrams: Vec<Datagram>,
     /// Flows that are over; this is their last packet.
     over: VecDeque<OverFlow>,
@@ -63,9 +64,9 @@ impl Effects {
         !self.streams.is_empty() || !self.sessions.is_empty()
     }
 
-    /// The undecided bytes of one flow, appended behind those of other flows. If another flow came in between, the
-    /// flow gets a new entry, which is decided after the older ones: a packet may have thousands of flows, so no
-    /// search is made.
+    /// The undecided bytes of one flow, appended behind those of other flows. If another flow came in
+    /// between, the flow gets a new entry, which is decided after the older ones: a packet may have thousands
+    /// of flows, so no search is made.
     pub fn streams_of(&mut self, flow: FlowRef) -> &mut HeldStreams {
         if self.streams.last().is_none_or(|(last, _)| *last != flow) {
             self.streams.push((flow, HeldStreams::default()));

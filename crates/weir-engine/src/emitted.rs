@@ -20,8 +20,8 @@ pub(crate) struct Emitted {
     pub cut_bytes: u64,
 }
 
-/// Limit of bytes for the columns of all events of one packet. Messages may be as long as 16 MiB, and each item of a
-/// repetition may emit an event.
+/// Limit of bytes for the columns of all events of one packet. Messages may be as long as 16 MiB, and each
+/// item of a repetition may emit an event.
 pub const COLUMN_BYTES_MAX: usize = 1 << 20;
 
 impl Emitted {

@@ -1,5 +1,5 @@
-//! Events that report flows at their ends, or at intervals. No packet causes them and no code is generated for them: their columns
-//! are read from the flow's record.
+//! Events that report flows at their ends, or at intervals. No packet causes them and no code is generated
+//! for them: their columns are read from the flow's record.
 
 use crate::flow::{FlowView, NumberPlace};
 use std::sync::Arc;

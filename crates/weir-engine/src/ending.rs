@@ -26,8 +26,8 @@ impl TableState {
             }
             let (header, data) = flows.entry(id);
             let timeout_ns = timeouts.ns(data);
-            // After the clock was set back, a flow that lies too far ahead is over, like one that lies behind.
-            // Without that, the flow waits for a second packet that confirms its time.
+            // After the clock was set back, a flow that lies too far ahead is over, like one that lies
+            // behind. Without that, the flow waits for a second packet that confirms its time.
             let is_ahead = is_set_back && header.last_time.saturating_sub(now) > timeout_ns;
             Some(if is_ahead { now } else { header.last_time.saturating_add(timeout_ns) })
         };
@@ -47,8 +47,8 @@ impl TableState {
         self.flows.in_order().into_iter().map(move |id| self.ending(table, 0, id))
     }
 
-    /// Adds the flows that have begun by this time and whose time-out has not passed. Returns the time at which the first of the others
-    /// begins that begin later.
+    /// Adds the flows that have begun by this time and whose time-out has not passed. Returns the time at
+    /// which the first of the others begins that begin later.
     pub fn living(&self, table: Table, at: i64, all: &mut Vec<Ending>) -> Option<i64> {
         let mut begins: Option<i64> = None;
         for id in self.flows.in_order() {

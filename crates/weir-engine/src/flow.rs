@@ -49,8 +49,8 @@ pub struct FlowView<'a> {
     pub header: &'a Header,
     /// Its variables.
     pub data: &'a [u8],
-    /// The session protocols recognised in the flow; known only when the flow has ended or is reported, or a session is
-    /// delivered.
+    /// The session protocols recognised in the flow; known only when the flow has ended or is reported, or a
+    /// session is delivered.
     pub recognised: Recognised,
     /// The connections around the flow (tunnels), outermost first; known only when the flow has ended.
     pub outer: &'a [(Table, OwnedHeader)],
@@ -104,8 +104,8 @@ impl<'a> FlowView<'a> {
         Timestamp(self.header.last_time)
     }
 
-    /// The value of a number of the flow's layer. `responder` selects the side, and is ignored for variables without
-    /// sides.
+    /// The value of a number of the flow's layer. `responder` selects the side, and is ignored for variables
+    /// without sides.
     pub fn number(&self, name: &str, responder: bool) -> Option<u64> {
         Some(self.number_at(NumberPlace::of(self.graph, self.layout, self.table, name)?, responder))
     }
@@ -116,8 +116,8 @@ impl<'a> FlowView<'a> {
         read_number(self.data, at, place.bits)
     }
 
-    /// The letters of the flow's history, whose variable ([`EngineVar::History`](weir_ir::engine_var::EngineVar)) is at this
-    /// offset.
+    /// The letters of the flow's history, whose variable
+    /// ([`EngineVar::History`](weir_ir::engine_var::EngineVar)) is at this offset.
     pub fn history_at(&self, at: usize) -> Option<&'a [u8]> {
         let count = usize::from(*self.data.get(at)?);
         self.data.get(at + 1..at + 1 + count)
@@ -139,8 +139,8 @@ impl NumberPlace {
         (self.at + side * self.stride, self.bits)
     }
 
-    /// The place of a number: a variable of a layer by its name, or an [`EngineVar`]. `None` if the program does not
-    /// keep it.
+    /// The place of a number: a variable of a layer by its name, or an [`EngineVar`]. `None` if the program
+    /// does not keep it.
     pub fn of<N: ?Sized>(graph: &Graph, layout: &Layout, table: Table, name: &N) -> Option<Self>
     where
         VarName: PartialEq<N>,

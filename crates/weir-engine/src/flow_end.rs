@@ -1,16 +1,16 @@
-//! Ends flows. Bytes that wait in a flow's sequences are delivered, its sessions finish, its unread messages are read, and
-//! its streams and its record are delivered.
+//! Ends flows. Bytes that wait in a flow's sequences are delivered, its sessions finish, its unread messages
+//! are read, and its streams and its record are delivered.
 //!
-//! A program reads the messages of a side together with a packet that the side sent, because the packet has the headers of
-//! the layers below. While bytes of a side wait for missing bytes, the last packet of that side is kept
-//! ([`Messages::keep_packet`]). When the flow ends, the waiting bytes are put in order, and the program reads the kept
-//! packet once more ([`Rereading`]). A packet that came in fragments is not kept whole; the messages of its side are
-//! not read, and their bytes count as lost.
+//! A program reads the messages of a side together with a packet that the side sent, because the packet has
+//! the headers of the layers below. While bytes of a side wait for missing bytes, the last packet of that
+//! side is kept ([`Messages::keep_packet`]). When the flow ends, the waiting bytes are put in order, and the
+//! program reads the kept packet once more ([`Rereading`]). A packet that came in fragments is not kept
+//! whole; the messages of its side are not read, and their bytes count as lost.
 //!
-//! A message may hold flows, and these flows end, too. A stack of unfinished work takes the place of recursion: the
-//! next flow to end lies above the packet whose messages hold the flow, and that packet lies above the flow that
-//! carries the messages. Therefore the flows in a message end before their carrier, and the subscriber receives them in
-//! that order.
+//! A message may hold flows, and these flows end, too. A stack of unfinished work takes the place of
+//! recursion: the next flow to end lies above the packet whose messages hold the flow, and that packet lies
+//! above the flow that carries the messages. Therefore the flows in a message end before their carrier, and
+//! the subscriber receives them in that order.
 //!
 //! [`Messages::keep_packet`]: crate::messages::Messages
 
@@ -36,8 +36,8 @@ use weir_packet::{Direction, Extras};
 /// A packet that is read again has been delivered already, so nobody asks for its extras.
 static NO_EXTRAS: Extras = Extras::new();
 
-/// Ends a flow, and before it the flows that its last messages end. `effects` are those of the packet during which the
-/// flow ends.
+/// Ends a flow, and before it the flows that its last messages end. `effects` are those of the packet during
+/// which the flow ends.
 pub(crate) fn end_flow<S: Subscriber>(
     flows: &mut Flows,
     delivery: &mut Delivery<S>,
@@ -130,7 +130,8 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         }
     }
 
-    /// Delivers the bytes that wait in a flow's sequences and finishes its sessions. Bytes of messages are collected.
+    /// Delivers the bytes that wait in a flow's sequences and finishes its sessions. Bytes of messages are
+    /// collected.
     fn flush(&mut self, flow: FlowRef) {
         let effects = current_effects(&mut self.work, self.effects);
         for side in Direction::BOTH {
@@ -205,8 +206,8 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         })
     }
 
-    /// Reads a kept packet up to the next flow that has to end; afterwards ends the flows that are over with the
-    /// packet.
+    /// Reads a kept packet up to the next flow that has to end; afterwards ends the flows that are over with
+    /// the packet.
     fn read_packet(&mut self, mut packet: Box<KeptPacket>) {
         if let Some(end) = self.advance(&mut packet) {
             self.work.push(Work::Packet(packet));
@@ -311,8 +312,8 @@ impl<S: Subscriber> FlowEnds<'_, S> {
     }
 }
 
-/// The effects of the packet that is being processed: of the last packet in `work` that is not done, or else the
-/// `outer` ones.
+/// The effects of the packet that is being processed: of the last packet in `work` that is not done, or else
+/// the `outer` ones.
 fn current_effects<'a>(work: &'a mut [Work], outer: &'a mut Effects) -> &'a mut Effects {
     let mut packets = work.iter_mut().rev().filter_map(|work| match work {
         Work::Packet(packet) if !packet.is_done => Some(&mut packet.effects),
@@ -322,9 +323,9 @@ fn current_effects<'a>(work: &'a mut [Work], outer: &'a mut Effects) -> &'a mut 
 }
 
 impl KeptPacket {
-    /// The next flow that was created for the packet's messages and has to end with the packet. At the end of a
-    /// capture no other list contains these flows, even if another flow used the same slot before. The last flow is
-    /// taken first: the flow created first is then the last one of the list.
+    /// The next flow that was created for the packet's messages and has to end with the packet. At the end of
+    /// a capture no other list contains these flows, even if another flow used the same slot before. The last
+    /// flow is taken first: the flow created first is then the last one of the list.
     fn next_made(&mut self, flows: &Flows) -> Option<FlowRef> {
         if self.rereading.reason != EndReason::EndOfCapture {
             return None;

@@ -7,9 +7,9 @@ use weir_ir::graph::Table;
 
 /// A flow that was found or created for a packet: its table, its id, and how the packet relates to it.
 ///
-/// The value is a single word, which is copied in a register. A copy of several fields would be one wide load of
-/// bytes that were just written by several stores. The processor cannot forward such stores; it waits until all
-/// earlier stores complete, among them stores to table entries that are not in the cache yet.
+/// The value is a single word, which is copied in a register. A copy of several fields would be one wide load
+/// of bytes that were just written by several stores. The processor cannot forward such stores; it waits
+/// until all earlier stores complete, among them stores to table entries that are not in the cache yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FlowHit(NonZeroU64);
 
@@ -26,7 +26,8 @@ const TABLE_SHIFT: u32 = 32;
 const _: () = assert!(NEW >> PART_SHIFT >= PARTS as u64);
 
 impl FlowHit {
-    /// Flow `id` of `table`. `responder`: the responder sent the packet. `new`: the flow was created for the packet.
+    /// Flow `id` of `table`. `responder`: the responder sent the packet. `new`: the flow was created for the
+    /// packet.
     #[inline]
     pub fn new(table: Table, id: FlowId, responder: bool, new: bool) -> Self {
         debug_assert!(table.0 < 1 << 24, "graphs have some tens of tables");

@@ -6,8 +6,8 @@ use weir_ir::graph::Table;
 /// Parts of a table that workers share: several times as many as workers, so that workers rarely wait.
 pub(crate) const PARTS: usize = 32;
 
-/// Identifies a live flow of a worker, or of a table that workers share. After the flow has ended, the name is reused
-/// for another flow.
+/// Identifies a live flow of a worker, or of a table that workers share. After the flow has ended, the name
+/// is reused for another flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowRef {
     /// The table.

@@ -1,5 +1,6 @@
-//! All flows of a worker: for each table of the graph its flow table, timer wheel and sessions. Finds, creates and
-//! removes flows; [`packet_run`](crate::packet_run) and [`flow_end`](crate::flow_end) act on the results.
+//! All flows of a worker: for each table of the graph its flow table, timer wheel and sessions. Finds,
+//! creates and removes flows; [`packet_run`](crate::packet_run) and [`flow_end`](crate::flow_end) act on the
+//! results.
 
 use crate::counters::{Counters, FlowCounters};
 use crate::effects::Effects;
@@ -50,7 +51,8 @@ pub(crate) struct Flows {
     outer_terms: Range<usize>,
     /// The slots of a packet's record that hold the further words of its terms.
     further_terms: Range<usize>,
-    /// The slots of a fragment's record that hold the terms certain and possible whatever the other fragments contain.
+    /// The slots of a fragment's record that hold the terms certain and possible whatever the other fragments
+    /// contain.
     fragment_terms: [Range<usize>; 2],
     /// A question is about streams.
     wants_streams: bool,
@@ -116,8 +118,8 @@ impl Flows {
         self.tables[table.index()].layout.part
     }
 
-    /// Whether a question observes the flows of a table. A packet does not belong to flows of other tables, whether
-    /// they exist or not: optimization passes remove lookups that nothing else needs.
+    /// Whether a question observes the flows of a table. A packet does not belong to flows of other tables,
+    /// whether they exist or not: optimization passes remove lookups that nothing else needs.
     #[inline]
     pub fn is_observed(&self, table: Table) -> bool {
         self.tables[table.index()].layout.observed
@@ -142,15 +144,16 @@ impl Flows {
         self.tables[flow.table.index()].flows.is_live(flow.id)
     }
 
-    /// Records that a new connection was found in a packet of another one: the new connection runs in a tunnel.
+    /// Records that a new connection was found in a packet of another one: the new connection runs in a
+    /// tunnel.
     pub fn record_outer(&mut self, inner: FlowHit, outer: FlowHit) {
         if !self.tables[inner.table().index()].layout.observed
             || !self.tables[outer.table().index()].layout.observed
         {
             return;
         }
-        // The outer connection may have ended with this packet when a later layer used its key; the new connection
-        // may then occupy its slot.
+        // The outer connection may have ended with this packet when a later layer used its key; the new
+        // connection may then occupy its slot.
         if !self.tables[outer.table().index()].flows.is_live(outer.id()) || inner.flow() == outer.flow() {
             return;
         }
@@ -178,8 +181,8 @@ impl Flows {
         self.further_terms.clone()
     }
 
-    /// The terms of a fragment whose datagram is incomplete: those that hold whatever the other fragments contain, and
-    /// those that may hold.
+    /// The terms of a fragment whose datagram is incomplete: those that hold whatever the other fragments
+    /// contain, and those that may hold.
     pub fn fragment_terms<'a>(&self, k: &'a Continuation) -> [Terms<'a>; 2] {
         self.fragment_terms.clone().map(|slots| match &k.outs[slots] {
             [first, further @ ..] => Terms::new(*first, further),
@@ -216,8 +219,8 @@ impl Flows {
         likely
     }
 
-    /// Finds the flow that a program requests. `likely`: the id that it most likely has. `effects` contains the flows
-    /// that are over with the packet.
+    /// Finds the flow that a program requests. `likely`: the id that it most likely has. `effects` contains
+    /// the flows that are over with the packet.
     #[inline]
     pub fn find(
         &mut self,
@@ -264,8 +267,9 @@ impl Flows {
         Some(FlowRef::new(table, id).in_part(state.part))
     }
 
-    /// Creates the flow that a program requests. If the table is full, returns the flow that has to end first: the one
-    /// nearest to its time-out; `None` if every flow of the table has a packet of the same time.
+    /// Creates the flow that a program requests. If the table is full, returns the flow that has to end
+    /// first: the one nearest to its time-out; `None` if every flow of the table has a packet of the same
+    /// time.
     pub fn make(
         &mut self,
         k: &Continuation,
@@ -307,7 +311,8 @@ impl Flows {
         Ok(FlowHit::new(table, id, responder, true).in_part(state.part))
     }
 
-    /// The flow that ends first if a table is full at `time`. Of flows that the kernel has, the times are asked for.
+    /// The flow that ends first if a table is full at `time`. Of flows that the kernel has, the times are
+    /// asked for.
     fn victim(&mut self, table: Table, time: i64, ranks: &Ranks<'_>) -> Option<FlowRef> {
         loop {
             let state = &mut self.tables[table.index()];
@@ -336,16 +341,16 @@ impl Flows {
         grows
     }
 
-    /// Bytes that flows hold besides what sessions and streams do: waiting segments, unfinished messages, outer
-    /// connections, and the list of these flows.
+    /// Bytes that flows hold besides what sessions and streams do: waiting segments, unfinished messages,
+    /// outer connections, and the list of these flows.
     #[inline]
     pub fn held_bytes(&self) -> usize {
         held_bytes(&self.sequences, &self.messages, &self.holders, self.outer_bytes)
     }
 
-    /// The flow that holds memory and has been idle for the longest time, if its last packet is at or before `until`; of
-    /// several, one of low priority.
-    /// `holds_streams`: whether a flow holds bytes of streams that wait for their filter.
+    /// The flow that holds memory and has been idle for the longest time, if its last packet is at or before
+    /// `until`; of several, one of low priority. `holds_streams`: whether a flow holds bytes of streams that
+    /// wait for their filter.
     pub fn longest_idle_holder(
         &mut self,
         until: i64,
@@ -431,9 +436,10 @@ impl Flows {
         self.tables[found.table().index()].wheel.schedule(found.id(), deadline);
     }
 
-    /// Records that a packet of the flow fulfils these terms. Before bytes are delivered, the program itself records
-    /// the terms that are certain at the flow's layer; this call adds the terms of layers above. `each` is called
-    /// with every word of the terms that the connection fulfils now, but not for the fragments of a datagram.
+    /// Records that a packet of the flow fulfils these terms. Before bytes are delivered, the program itself
+    /// records the terms that are certain at the flow's layer; this call adds the terms of layers above.
+    /// `each` is called with every word of the terms that the connection fulfils now, but not for the
+    /// fragments of a datagram.
     #[inline]
     pub fn record_terms(&mut self, flow: FlowRef, terms: Terms<'_>, mut each: impl FnMut(usize, u64)) {
         let state = &mut self.tables[flow.table.index()];
@@ -462,8 +468,8 @@ impl Flows {
         terms
     }
 
-    /// The connection of a packet, and what its sessions fulfil. `None` if the flow found last holds the fragments of
-    /// a datagram.
+    /// The connection of a packet, and what its sessions fulfil. `None` if the flow found last holds the
+    /// fragments of a datagram.
     pub fn verdict(&self, found: FlowHit) -> Option<(FlowRef, SessionVerdict)> {
         let state = &self.tables[found.table().index()];
         if !state.layout.observed || !state.flows.is_live(found.id()) {
@@ -498,8 +504,9 @@ impl Flows {
         })
     }
 
-    /// A connection that has not ended, with the protocols recognised so far, and what its sessions fulfil. `None` also if
-    /// workers share its table: the worker that asks may not have the part with the connection.
+    /// A connection that has not ended, with the protocols recognised so far, and what its sessions fulfil.
+    /// `None` also if workers share its table: the worker that asks may not have the part with the
+    /// connection.
     pub fn live(&self, flow: FlowRef) -> Option<(FlowView<'_>, SessionVerdict)> {
         let state = &self.tables[flow.table.index()];
         let is_shared = self.sharing.as_ref().is_some_and(|sharing| sharing.is_shared(flow.table));
@@ -530,16 +537,16 @@ impl Flows {
         self.tables[flow.table.index()].flows.entry(flow.id).0.first_packet
     }
 
-    /// Compares flows by their first packets; flows of one packet by table and key, so that the order does not depend
-    /// on other flows.
+    /// Compares flows by their first packets; flows of one packet by table and key, so that the order does
+    /// not depend on other flows.
     pub(crate) fn in_order(&self, a: FlowRef, b: FlowRef) -> Ordering {
         let header = |flow: FlowRef| self.tables[flow.table.index()].flows.entry(flow.id).0;
         let (one, two) = (header(a), header(b));
         one.first_packet.cmp(&two.first_packet).then_with(|| (a.table, one.key()).cmp(&(b.table, two.key())))
     }
 
-    /// Flows whose deadline is at or before `now`, in the order of deadlines; of shared tables, those at or before the time
-    /// that all workers have reached.
+    /// Flows whose deadline is at or before `now`, in the order of deadlines; of shared tables, those at or
+    /// before the time that all workers have reached.
     #[inline]
     pub fn expire(&mut self, now: i64) -> Vec<Ending> {
         let mut due = vec![];
@@ -561,8 +568,8 @@ impl Flows {
         due
     }
 
-    /// Moves the last packets of all flows by this many nanoseconds. Timer wheels find the new deadlines by themselves, when
-    /// they reach the old ones, or when time goes back.
+    /// Moves the last packets of all flows by this many nanoseconds. Timer wheels find the new deadlines by
+    /// themselves, when they reach the old ones, or when time goes back.
     pub fn step_clock(&mut self, step_ns: i64) {
         self.step_taken_over(step_ns);
         for state in &mut self.tables {
@@ -575,7 +582,8 @@ impl Flows {
         }
     }
 
-    /// All flows, in the order of their first packets, and those of shared tables if this worker is the last one to end.
+    /// All flows, in the order of their first packets, and those of shared tables if this worker is the last
+    /// one to end.
     pub fn all(&mut self) -> Vec<Ending> {
         let mut all = vec![];
         for (index, state) in self.tables.iter().enumerate() {
@@ -592,8 +600,8 @@ impl Flows {
         all
     }
 
-    /// Adds the flows of a table that live at a time; those of the parts that this worker expires, if workers share the table. Returns the
-    /// time at which the first of the other flows begins.
+    /// Adds the flows of a table that live at a time; those of the parts that this worker expires, if workers
+    /// share the table. Returns the time at which the first of the other flows begins.
     pub fn living(&mut self, table: Table, at: i64, all: &mut Vec<Ending>) -> Option<i64> {
         match &mut self.sharing {
             Some(sharing) if sharing.is_shared(table) => {
@@ -612,7 +620,8 @@ impl Flows {
         }
     }
 
-    /// Takes the part that has the flow which a program requests, if workers share the flow's table. The key is hashed.
+    /// Takes the part that has the flow which a program requests, if workers share the flow's table. The key
+    /// is hashed.
     #[inline]
     pub fn take_part(&mut self, k: &Continuation) {
         if let Some(sharing) = &mut self.sharing {
@@ -628,8 +637,8 @@ impl Flows {
         }
     }
 
-    /// Takes the part that has a flow, if workers share its table. Returns whether the flow lives, and is still the one with
-    /// this first packet.
+    /// Takes the part that has a flow, if workers share its table. Returns whether the flow lives, and is
+    /// still the one with this first packet.
     pub fn take_live(&mut self, flow: FlowRef, first_packet: u64) -> bool {
         if let Some(sharing) = &mut self.sharing {
             sharing.take(&mut self.tables, flow.table, flow.part);
@@ -645,7 +654,8 @@ impl Flows {
         }
     }
 
-    /// The next bytes that wait in a flow's sequence, in order, with the gap before them, which nothing will fill.
+    /// The next bytes that wait in a flow's sequence, in order, with the gap before them, which nothing will
+    /// fill.
     pub fn flush_sequence(&mut self, FlowRef { table, id, .. }: FlowRef, side: Direction) -> Option<Passed> {
         let state = &mut self.tables[table.index()];
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
@@ -677,8 +687,8 @@ impl Flows {
         )
     }
 
-    /// Counts the bytes that wait behind a hole in a direction whose messages are read: strict mode passes over no
-    /// hole.
+    /// Counts the bytes that wait behind a hole in a direction whose messages are read: strict mode passes
+    /// over no hole.
     pub fn lose_unread(&mut self, FlowRef { table, id, .. }: FlowRef) {
         let state = &mut self.tables[table.index()];
         let (layout, Some(sequence)) = (state.layout, state.layout.sequence) else { return };

@@ -8,7 +8,8 @@ use weir_ir::abi::{
 use weir_packet::Direction;
 
 impl Flows {
-    /// Runs the statements `on gap` of a flow's layer for a gap of `side`. Costs a pass through the program's head.
+    /// Runs the statements `on gap` of a flow's layer for a gap of `side`. Costs a pass through the program's
+    /// head.
     pub fn run_on_gap(&mut self, FlowRef { table, id, .. }: FlowRef, side: Direction) {
         let (packet, mut k) = (gap_packet(table), Continuation::default());
         if self.program.head(&packet, &[], &mut k) == Step::Lookup {

@@ -1,14 +1,16 @@
-//! Holds packets until the verdict on their connection is known, and fragments until their datagram is complete.
+//! Holds packets until the verdict on their connection is known, and fragments until their datagram is
+//! complete.
 //!
 //! Workers report packets that they cannot decide yet, and later the verdicts of their flows
-//! ([`Subscriber::undecided`](crate::subscriber::Subscriber::undecided), `settled`, `datagram`). The caller that brings
-//! the workers' calls into one order passes them to a [`HoldQueue`]: one queue for all workers, in capture order. A
-//! packet leaves the queue when it and all packets before it are decided, so packets are delivered in order. The
-//! queue is bounded in packets and bytes; beyond a bound the oldest packet is given up and counted. The queue sees
-//! the packets of all workers, so its results do not depend on their number.
+//! ([`Subscriber::undecided`](crate::subscriber::Subscriber::undecided), `settled`, `datagram`). The caller
+//! that brings the workers' calls into one order passes them to a [`HoldQueue`]: one queue for all workers,
+//! in capture order. A packet leaves the queue when it and all packets before it are decided, so packets are
+//! delivered in order. The queue is bounded in packets and bytes; beyond a bound the oldest packet is given
+//! up and counted. The queue sees the packets of all workers, so its results do not depend on their number.
 //!
-//! A fragment takes over the verdict of the packet that completes its datagram. That packet may wait as well: for its
-//! connection, or for another datagram if it is itself a fragment inside a tunnel. The fragment then waits for the same.
+//! A fragment takes over the verdict of the packet that completes its datagram. That packet may wait as well:
+//! for its connection, or for another datagram if it is itself a fragment inside a tunnel. The fragment then
+//! waits for the same.
 
 use crate::flow_ref::FlowRef;
 use crate::plan::{Plan, QuestionSet, RemainderSet};
@@ -35,9 +37,9 @@ struct Held<P> {
 
 /// The places of the held packets that wait for one flow.
 ///
-/// The place of a packet that was given up, or that waits for another flow now, is outdated. Outdated places are
-/// discarded when the flow's verdict changes, or when the list has doubled since the last time: to find one place would
-/// take a search.
+/// The place of a packet that was given up, or that waits for another flow now, is outdated. Outdated places
+/// are discarded when the flow's verdict changes, or when the list has doubled since the last time: to find
+/// one place would take a search.
 #[derive(Debug, Default)]
 struct Waiters {
     places: Vec<u64>,
@@ -186,8 +188,8 @@ impl<P> HoldQueue<P> {
         }
     }
 
-    /// The fragments of a datagram take over the verdict of the packet that completes the datagram. `None` if the
-    /// datagram stays incomplete: each fragment then keeps its own match.
+    /// The fragments of a datagram take over the verdict of the packet that completes the datagram. `None` if
+    /// the datagram stays incomplete: each fragment then keeps its own match.
     pub fn complete(&mut self, worker: usize, datagram: FlowRef, verdict: Option<&PacketVerdict>) {
         let Some(waiters) = self.waiting.remove(&(worker, datagram)) else { return };
         for place in waiters.places {
@@ -203,8 +205,8 @@ impl<P> HoldQueue<P> {
         }
     }
 
-    /// The next packet that may leave, with its questions. Beyond a bound the oldest packet is given up: only the
-    /// questions that are certain receive it.
+    /// The next packet that may leave, with its questions. Beyond a bound the oldest packet is given up: only
+    /// the questions that are certain receive it.
     pub fn pop(&mut self) -> Option<(P, QuestionSet)> {
         let limits = &self.plan.limits;
         let is_full = self.held.len() > limits.held_packets_max || self.bytes > limits.held_bytes_max;
@@ -414,7 +416,8 @@ mod tests {
     fn a_fragment_waits_on_for_the_connection_or_for_the_datagram_around() {
         let around = FlowRef { table: Table(1), id: FlowId(8), part: 0 };
         let mut queue = queue(9);
-        // Packet 2 completes the datagram of packet 1, and is a fragment itself; packet 3 waits for its connection.
+        // Packet 2 completes the datagram of packet 1, and is a fragment itself; packet 3 waits for its
+        // connection.
         queue.hold(FLOW, 1, 0, fragment(0, 0b11));
         let second = PacketVerdict { datagram: Some((around, set(0b11))), ..PacketVerdict::default() };
         queue.complete(0, DATAGRAM, Some(&second));

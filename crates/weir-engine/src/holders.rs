@@ -1,18 +1,20 @@
-//! Flows that may hold memory besides their entry, by how long they have been idle: buffers of parsers, waiting segments
-//! and fragments, chunks, unfinished messages. If memory is short, the flow that has been idle for the longest time ends
-//! first. Among the longest idle ones, flows of low priority end first.
+//! Flows that may hold memory besides their entry, by how long they have been idle: buffers of parsers,
+//! waiting segments and fragments, chunks, unfinished messages. If memory is short, the flow that has been
+//! idle for the longest time ends first. Among the longest idle ones, flows of low priority end first.
 //!
-//! A flow is entered once, when it may begin to hold memory, and its later packets do not access the list. The
-//! flow's time is therefore compared with the time of its entry only when a victim is chosen: a flow that had packets since
-//! moves to the end.
+//! A flow is entered once, when it may begin to hold memory, and its later packets do not access the list.
+//! The flow's time is therefore compared with the time of its entry only when a victim is chosen: a flow that
+//! had packets since moves to the end.
 
 use crate::flow_ref::FlowRef;
 use std::collections::VecDeque;
 
-/// Maximum number of entries that one search for a victim visits. The longest idle flow of those is the victim.
+/// Maximum number of entries that one search for a victim visits. The longest idle flow of those is the
+/// victim.
 const VISITS_MAX: usize = 64;
 
-/// Entries of ended flows are discarded once the list is longer than twice the number of live flows, and this.
+/// Entries of ended flows are discarded once the list is longer than twice the number of live flows, and
+/// this.
 const LENGTH_MIN: usize = 1024;
 
 /// A flow that may hold memory.
@@ -72,9 +74,9 @@ impl Holders {
         self.list.capacity().saturating_sub(2 * LENGTH_MIN) * size_of::<Holder>()
     }
 
-    /// Removes and returns the flow that has been idle for the longest time, if its last packet is at or before
-    /// `until`; of up to [`VISITS_MAX`] such flows, one of the lowest rank. `visit` says what a flow, given with the
-    /// number of its first packet, holds now.
+    /// Removes and returns the flow that has been idle for the longest time, if its last packet is at or
+    /// before `until`; of up to [`VISITS_MAX`] such flows, one of the lowest rank. `visit` says what a flow,
+    /// given with the number of its first packet, holds now.
     pub fn longest_idle(
         &mut self,
         until: i64,

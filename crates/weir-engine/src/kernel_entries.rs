@@ -1,4 +1,5 @@
-//! The connections of a worker that the kernel has, and their entries in the kernel's table: see `taken_over`.
+//! The connections of a worker that the kernel has, and their entries in the kernel's table: see
+//! `taken_over`.
 
 use crate::flow::{NumberPlace, read_number, write_number};
 use crate::flow_ref::FlowRef;

@@ -2,27 +2,29 @@
 //!
 //! * [`run`]: how a worker processes a burst. Read this first.  `packet_run`: one packet.  `nesting`: its
 //!   connections.
-//! * `host`: functions that the tail of a program calls.  `flows`: the flows of a worker.  `flow_end`: how a flow ends.
-//!   `ending`: which flows end.
+//! * `host`: functions that the tail of a program calls. `flows`: the flows of a worker. `flow_end`: how a
+//!   flow ends. `ending`: which flows end.
 //! * [`plan`]: the task of a run.  [`subscriber`]: the receiver of the results.
-//! * [`hold`]: packets that wait for their connection's verdict.  `holders`: flows that hold memory, idle ones first.
+//! * [`hold`]: packets that wait for their connection's verdict. `holders`: flows that hold memory, idle ones
+//!   first.
 //! * [`flow`]: a flow as subscribers see it.
 //! * [`table`]: flows by key; entries that never move, buckets of one cache line.
 //! * [`clock`]: the time, from packets.  [`timer`]: when idle flows end.
 //! * [`sequence`]: out-of-order bytes, kept until they are next.
 //! * [`stream`]: the in-order bytes of a direction for subscribers: cutoffs, chunks, overload.
 //! * [`sharing`]: tables that workers share.
-//! * `matcher`: which questions an item is for.  `delivery`: passes it to the subscriber; `stream_delivery`: streams.
-//! * `effects`: items that wait for the end of a packet.  `settle`: decides them.  `emitted`: events of a packet.
-//!   [`end_event`]: events at the ends of flows.
-//! * `taken_over`: connections whose packets the kernel counts.  `kernel_entries`: their entries in the kernel.  [`kernel_plan`]:
-//!   what a plan knows of them.
+//! * `matcher`: which questions an item is for. `delivery`: passes it to the subscriber; `stream_delivery`:
+//!   streams.
+//! * `effects`: items that wait for the end of a packet. `settle`: decides them. `emitted`: events of a
+//!   packet. [`end_event`]: events at the ends of flows.
+//! * `taken_over`: connections whose packets the kernel counts. `kernel_entries`: their entries in the
+//!   kernel. [`kernel_plan`]: what a plan knows of them.
 //! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
 //! * `change`: changes the program between two bursts.
 //! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.
 //!
-//! This crate does no input or output, reads no clock of the machine (time comes from packets, as an argument), and
-//! names no protocol.
+//! This crate does no input or output, reads no clock of the machine (time comes from packets, as an
+//! argument), and names no protocol.
 #![deny(unsafe_code)]
 
 mod change;

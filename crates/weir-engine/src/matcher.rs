@@ -1,9 +1,9 @@
 //! Decides which questions a packet, an event, a session, a stream or a connection is for.
 //!
 //! A [`Matcher`] only answers. It delivers nothing and stores nothing between two calls:
-//! [`Delivery`](crate::delivery) does both. An answer depends on the results of the program (classes of packets, as
-//! bits named *terms*), on what a flow's sessions and its record fulfil ([`FlowVerdict`]), and on the deferred
-//! predicates on sessions, records and rows of events.
+//! [`Delivery`](crate::delivery) does both. An answer depends on the results of the program (classes of
+//! packets, as bits named *terms*), on what a flow's sessions and its record fulfil ([`FlowVerdict`]), and on
+//! the deferred predicates on sessions, records and rows of events.
 
 use crate::deferred_predicate::{DeferredField, Presence};
 use crate::flow::FlowView;
@@ -102,9 +102,9 @@ impl Matcher {
         &self.masks.tracked
     }
 
-    /// Matches a packet with these `terms`, whose [class](Self::packet_classes) some question about packets may
-    /// receive. `flow` returns the packet's connection and its verdict, if the packet has a connection; most packets are
-    /// decided without.
+    /// Matches a packet with these `terms`, whose [class](Self::packet_classes) some question about packets
+    /// may receive. `flow` returns the packet's connection and its verdict, if the packet has a connection;
+    /// most packets are decided without.
     #[inline]
     pub fn packet(
         &self,
@@ -136,8 +136,8 @@ impl Matcher {
         PacketMatch::Undecided(PacketVerdict { certain, connection, datagram: None }, possible)
     }
 
-    /// The questions that receive a fragment with these certain terms whatever its datagram is, and those that may
-    /// receive it because of these possible terms.
+    /// The questions that receive a fragment with these certain terms whatever its datagram is, and those
+    /// that may receive it because of these possible terms.
     pub fn fragment(&self, [certain, possible]: [Terms<'_>; 2]) -> [QuestionSet; 2] {
         let plan = &*self.plan;
         let classes = certain.among(self.packet_classes());
@@ -244,8 +244,8 @@ impl Matcher {
         held
     }
 
-    /// The questions that receive the record of a connection with this verdict. `held`: the remainders that the
-    /// [record](Self::record) does not rule out.
+    /// The questions that receive the record of a connection with this verdict. `held`: the remainders that
+    /// the [record](Self::record) does not rule out.
     pub fn connection(&self, terms: Terms<'_>, verdict: &SessionVerdict, held: &RemainderSet) -> QuestionSet {
         let mut met = self.plan.remainders_of(terms) & &self.masks.record_bits & held;
         // Remainders that depend on sessions need a session that fulfils them.
@@ -295,8 +295,8 @@ impl Matcher {
         }
     }
 
-    /// Of the questions that have a class, only the first one that matches receives the streams: while an earlier
-    /// question is undecided, the later ones wait, too.
+    /// Of the questions that have a class, only the first one that matches receives the streams: while an
+    /// earlier question is undecided, the later ones wait, too.
     fn of_one_class(&self, streams: &FlowStreams, all: Eligibility) -> Eligibility {
         let of_class = &self.masks.class_questions;
         if of_class.is_empty() {
@@ -320,8 +320,8 @@ impl Matcher {
         !asking.is_empty() && self.eligibility_of_packets(terms, streams).possible.intersects(asking)
     }
 
-    /// Counts an out-of-order segment of a flow with these terms that was discarded, for each question about streams that the
-    /// packets of the flow match.
+    /// Counts an out-of-order segment of a flow with these terms that was discarded, for each question about
+    /// streams that the packets of the flow match.
     pub fn count_segment(&self, terms: Terms<'_>, streams: &FlowStreams) {
         let deferred = self.plan.remainders_of(terms) & &self.masks.deferred_streams;
         let (given, pending) = (self.streams_of(terms), self.plan.questions_of(&deferred));
@@ -332,7 +332,8 @@ impl Matcher {
         }
     }
 
-    /// The questions about streams that receive a flow with these terms whatever its sessions and its record are.
+    /// The questions about streams that receive a flow with these terms whatever its sessions and its record
+    /// are.
     fn streams_of(&self, terms: Terms<'_>) -> QuestionSet {
         let mut given = QuestionSet::EMPTY;
         terms
@@ -352,7 +353,8 @@ impl Matcher {
         self.plan.priority_of(given)
     }
 
-    /// The verdict on a flow that will have no further session: conditions on absence (`not tls`) hold from now on.
+    /// The verdict on a flow that will have no further session: conditions on absence (`not tls`) hold from
+    /// now on.
     pub fn without_further_sessions(&self, mut verdict: SessionVerdict) -> SessionVerdict {
         verdict.is_over = true;
         verdict.met |= &self.plan.absent(&verdict);
@@ -365,7 +367,8 @@ impl Matcher {
 struct Masks {
     all_bits: RemainderSet,
     packet_bits: RemainderSet,
-    /// Remainders that do not depend on connection or session, or that hold if there is no session and no record.
+    /// Remainders that do not depend on connection or session, or that hold if there is no session and no
+    /// record.
     immediate_or_absence_bits: RemainderSet,
     session_bits: RemainderSet,
     /// Remainders that depend on sessions, on connections; remainders whose questions receive records.
@@ -374,8 +377,8 @@ struct Masks {
     record_bits: RemainderSet,
     /// For each protocol: remainders whose questions receive its sessions.
     receiving_sessions: Vec<RemainderSet>,
-    /// Remainders of questions about streams that depend on sessions or records; and the questions of the other
-    /// remainders.
+    /// Remainders of questions about streams that depend on sessions or records; and the questions of the
+    /// other remainders.
     deferred_streams: RemainderSet,
     immediate_streams: QuestionSet,
     /// Remainders of questions about events.
@@ -387,9 +390,9 @@ struct Masks {
     packet_questions: QuestionSet,
     /// Questions that track connections.
     tracking: QuestionSet,
-    /// Classes of packets with a remainder of a question about packets; of such a question that depends on connection
-    /// or session; of another question; of one that tracks connections; of one about events; of one about streams that
-    /// does not depend on sessions or records.
+    /// Classes of packets with a remainder of a question about packets; of such a question that depends on
+    /// connection or session; of another question; of one that tracks connections; of one about events; of
+    /// one about streams that does not depend on sessions or records.
     packets: ClassWords,
     deferred_packets: ClassWords,
     others: ClassWords,
@@ -399,8 +402,8 @@ struct Masks {
     /// For each class: the questions that receive packets of the class whatever the verdict on connection and
     /// session.
     packets_of_class: Vec<QuestionSet>,
-    /// For each class: the questions about streams that receive, or may receive, a flow of this class alone; and the
-    /// highest priority of those that receive the flow.
+    /// For each class: the questions about streams that receive, or may receive, a flow of this class alone;
+    /// and the highest priority of those that receive the flow.
     streams_of_class: Vec<Eligibility>,
     priority_of_class: Vec<u8>,
     /// As `streams_of_class`, for a flow of no class.

@@ -2,8 +2,8 @@
 
 macro_rules! owners {
     ($($name:ident, $text:literal;)*) => {
-        /// Bytes of memory by their owner. Peak values may be from different times, so the sum over several workers
-        /// is an upper bound.
+        /// Bytes of memory by their owner. Peak values may be from different times, so the sum over several
+        /// workers is an upper bound.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Memory {
             $(#[doc = $text] pub $name: u64,)*

@@ -1,9 +1,9 @@
 //! The connections that a packet runs in.
 //!
-//! A packet may have several lookups: of the connection of a tunnel and of the connection inside it, of parts of a
-//! connection (streams that one transport multiplexes), and of connections inside messages that a stream carries. A
-//! packet belongs to the innermost connection that is not a part of another one; a packet with messages belongs to
-//! the connection that carries them.
+//! A packet may have several lookups: of the connection of a tunnel and of the connection inside it, of parts
+//! of a connection (streams that one transport multiplexes), and of connections inside messages that a stream
+//! carries. A packet belongs to the innermost connection that is not a part of another one; a packet with
+//! messages belongs to the connection that carries them.
 
 use crate::flow_hit::FlowHit;
 
@@ -37,8 +37,8 @@ impl Nesting {
         self.carrier
     }
 
-    /// Enters an observed flow. Returns whether the flow is now the innermost connection: a part of the connection
-    /// that was found before is not.
+    /// Enters an observed flow. Returns whether the flow is now the innermost connection: a part of the
+    /// connection that was found before is not.
     #[inline]
     pub fn enter(&mut self, flow: FlowHit, is_part: bool) -> bool {
         if is_part && self.connection.is_some() {
@@ -48,8 +48,9 @@ impl Nesting {
         true
     }
 
-    /// Replaces the flow found last by a new flow. Returns whether the new flow is now the innermost connection: a
-    /// part, or a flow that is not observed, restarts inside the connection that the packet belongs to.
+    /// Replaces the flow found last by a new flow. Returns whether the new flow is now the innermost
+    /// connection: a part, or a flow that is not observed, restarts inside the connection that the packet
+    /// belongs to.
     #[inline]
     pub fn restart(&mut self, flow: FlowHit) -> bool {
         let is_connection = self.connection.is_some_and(|connection| connection.table() == flow.table());

@@ -1,18 +1,20 @@
 //! The order of events in a run.
 
-/// The position of an event in the run. The position does not depend on the number of workers, so the rows of all
-/// workers can be merged into one order. Positions compare in the order of events.
+/// The position of an event in the run. The position does not depend on the number of workers, so the rows of
+/// all workers can be merged into one order. Positions compare in the order of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Order {
-    /// Number of the part of a burst, counted over all workers: a part ends where the clock moves to another tick.
+    /// Number of the part of a burst, counted over all workers: a part ends where the clock moves to another
+    /// tick.
     pub burst: u64,
     /// [`CHUNK`](Self::CHUNK), [`REPORT`](Self::REPORT), [`ENDED`](Self::ENDED), [`TIME`](Self::TIME),
     /// [`PACKET`](Self::PACKET) or [`END`](Self::END).
     pub phase: u8,
-    /// Deadline of the flow (nanoseconds since 1970), or number of the packet; of a report the packet that asked for it.
+    /// Deadline of the flow (nanoseconds since 1970), or number of the packet; of a report the packet that
+    /// asked for it.
     pub at: i64,
-    /// Number of the flow's first packet; of a report the question. With [`CHECKED`](Self::CHECKED) for a flow that is reported at
-    /// an interval, in the phase of flows that ended.
+    /// Number of the flow's first packet; of a report the question. With [`CHECKED`](Self::CHECKED) for a
+    /// flow that is reported at an interval, in the phase of flows that ended.
     pub flow: u64,
 }
 

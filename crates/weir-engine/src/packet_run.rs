@@ -1,9 +1,10 @@
-//! Processes one packet through its flows: a packet of a burst, or a kept packet that is read again for its messages
-//! when its flow ends ([`flow_end`](crate::flow_end)). Lookups and tails alternate until the program is done.
+//! Processes one packet through its flows: a packet of a burst, or a kept packet that is read again for its
+//! messages when its flow ends ([`flow_end`](crate::flow_end)). Lookups and tails alternate until the program
+//! is done.
 //!
-//! A packet may find a flow that has to end before the packet continues: the flow was idle for too long, or the
-//! packet restarts it. [`PacketRun::advance`] then returns that flow. Its caller ends the flow and calls `advance`
-//! again: flows never end inside this loop.
+//! A packet may find a flow that has to end before the packet continues: the flow was idle for too long, or
+//! the packet restarts it. [`PacketRun::advance`] then returns that flow. Its caller ends the flow and calls
+//! `advance` again: flows never end inside this loop.
 
 use crate::counters::Account;
 use crate::delivery::{Delivery, PacketView};
@@ -51,7 +52,8 @@ impl Lane {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place {
     pub nesting: Nesting,
-    /// The flow found last that is no connection and whose end an event reports: it collects the classes of its packets.
+    /// The flow found last that is no connection and whose end an event reports: it collects the classes of
+    /// its packets.
     reporting: Option<OverFlow>,
     lookups: u32,
 }
@@ -108,7 +110,8 @@ pub(crate) struct PacketRun<'a, S> {
 pub(crate) enum Advance {
     /// The program is done, and may drop the packet.
     Through(Option<DropReason>),
-    /// Processing stopped at a bound, for this reason. `None` if a packet that is read again cannot reach its messages.
+    /// Processing stopped at a bound, for this reason. `None` if a packet that is read again cannot reach its
+    /// messages.
     Stopped(Option<DropReason>),
     /// This flow has to end before the packet continues.
     Ends(FlowRef, EndReason),
@@ -225,7 +228,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         OverFlow { flow, first_packet: self.flows.first_packet(flow) }
     }
 
-    /// If the flow is a datagram, and a question asks for its fragments: records that the packet is one of them.
+    /// If the flow is a datagram, and a question asks for its fragments: records that the packet is one of
+    /// them.
     #[inline]
     fn note_fragment(&mut self, flow: FlowHit) {
         if self.flows.holds_fragments(flow.table()) {
@@ -326,8 +330,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// Delivers the chunks of a flow whose time-out was shortened: little more will come, and many such flows may
-    /// exist at a time.
+    /// Delivers the chunks of a flow whose time-out was shortened: little more will come, and many such flows
+    /// may exist at a time.
     fn flush_chunks(&mut self, flow: FlowHit, now: i64) {
         if let Some((view, streams)) = self.flows.streams_of(flow.flow())
             && streams.have_chunks()
@@ -336,8 +340,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// Settles a packet of a burst, which was dropped for `reason` or not: delivers events, the packet, and undecided
-    /// bytes and sessions. Finished flows end after that.
+    /// Settles a packet of a burst, which was dropped for `reason` or not: delivers events, the packet, and
+    /// undecided bytes and sessions. Finished flows end after that.
     #[inline]
     pub fn settle(&mut self, reason: Option<DropReason>) {
         self.flows.messages.forget_begun();
@@ -356,7 +360,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.lane.k.outs[self.flows.further_terms()].fill(0);
     }
 
-    /// Settles a packet that was read again: delivers the events of its messages, and undecided bytes and sessions.
+    /// Settles a packet that was read again: delivers the events of its messages, and undecided bytes and
+    /// sessions.
     pub fn settle_messages(&mut self, is_through: bool) {
         if let Some(carrier) = self.place.nesting.carrier().filter(|_| is_through) {
             let terms = self.lane.terms(self.flows);
@@ -435,8 +440,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.delivery.packet(&PacketView { seen, terms, otherwise }, flow);
     }
 
-    /// Decides which questions receive a packet that is a fragment, and the earlier fragments of the datagrams that the
-    /// packet completes.
+    /// Decides which questions receive a packet that is a fragment, and the earlier fragments of the
+    /// datagrams that the packet completes.
     #[cold]
     fn decide_fragment(&mut self, reason: Option<DropReason>, otherwise: Account) {
         let &PacketCtx { block, packet, extras, index, .. } = self.at;
@@ -451,7 +456,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.effects.clear_datagrams();
     }
 
-    /// Decides about the earlier fragments of the datagrams that a packet completes which was delivered before.
+    /// Decides about the earlier fragments of the datagrams that a packet completes which was delivered
+    /// before.
     #[cold]
     fn complete_datagrams(&mut self) {
         let flows = &*self.flows;
@@ -463,8 +469,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
 }
 
 impl Rereading {
-    /// Whether the program requests a flow that has been reported already. At the end of a capture, flows end in the
-    /// order of their first packets, so flows older than the one that ends are not created again.
+    /// Whether the program requests a flow that has been reported already. At the end of a capture, flows end
+    /// in the order of their first packets, so flows older than the one that ends are not created again.
     fn is_of_the_past(&self, flows: &Flows, k: &Continuation) -> bool {
         if self.reason != EndReason::EndOfCapture {
             return false;

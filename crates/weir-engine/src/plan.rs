@@ -1,5 +1,5 @@
-//! The task of a run: the program, its questions, and the deferred predicates on connections and sessions. The
-//! compiler of the questions makes the plan; the engine only executes it.
+//! The task of a run: the program, its questions, and the deferred predicates on connections and sessions.
+//! The compiler of the questions makes the plan; the engine only executes it.
 
 pub use crate::sets::{ClassSet, QuestionSet, RemainderSet};
 
@@ -33,8 +33,8 @@ pub struct SessionVerdict {
     pub is_over: bool,
 }
 
-/// Flags in the first word of a verdict in a flow's record: no further session will come; the flow had a session. The
-/// lower bits of the first word, and all bits of further words, stand for remainders.
+/// Flags in the first word of a verdict in a flow's record: no further session will come; the flow had a
+/// session. The lower bits of the first word, and all bits of further words, stand for remainders.
 const SESSIONS_OVER: u64 = 1 << 63;
 const HAD_SESSION: u64 = 1 << (64 - VERDICT_FLAGS);
 
@@ -51,8 +51,8 @@ pub enum Want {
     Streams(StreamParams),
     /// The events that the program emits on matching packets, if the event's columns match.
     Events,
-    /// Every packet, and every session of these protocols, of connections that may still match, as they arrive; and
-    /// the record of each matching connection, when it ends.
+    /// Every packet, and every session of these protocols, of connections that may still match, as they
+    /// arrive; and the record of each matching connection, when it ends.
     Tracked(ProtocolSet),
     /// Nothing: a removed question whose number is still in use.
     Nothing,
@@ -79,8 +79,8 @@ impl QuestionPlan {
 pub struct Alternative {
     /// The question.
     pub question: usize,
-    /// The conditions on connections and sessions as text: alternatives of two plans with the same text mean the
-    /// same.
+    /// The conditions on connections and sessions as text: alternatives of two plans with the same text mean
+    /// the same.
     pub name: String,
     /// The condition on the connection, known when it ends.
     pub connection: Presence,
@@ -117,17 +117,18 @@ pub struct Plan {
     pub probed: ProtocolSet,
     /// Protocols to parse; a subset of those probed.
     pub parsed: ProtocolSet,
-    /// Protocols whose sessions a question receives; a subset of those parsed. The others are parsed because other
-    /// protocols follow them.
+    /// Protocols whose sessions a question receives; a subset of those parsed. The others are parsed because
+    /// other protocols follow them.
     pub wanted: ProtocolSet,
     /// Reads a column of a connection's record.
     pub connection_value: Arc<ConnectionValue>,
-    /// By table: the events that report its flows, at their ends or at intervals, and that a question asks for.
+    /// By table: the events that report its flows, at their ends or at intervals, and that a question asks
+    /// for.
     pub ends: Vec<Vec<EndEvent>>,
     /// Classes that every packet is of.
     pub unconditional: ClassSet,
-    /// A question receives records of connections: flows are kept up to their ends, even if nobody wants more of
-    /// their bytes.
+    /// A question receives records of connections: flows are kept up to their ends, even if nobody wants more
+    /// of their bytes.
     pub records: bool,
     /// Bounds.
     pub limits: Limits,
@@ -175,7 +176,8 @@ impl Plan {
     }
 }
 
-/// Bounds on the memory of a worker, and on packets held behind all workers. Losses at each bound are counted.
+/// Bounds on the memory of a worker, and on packets held behind all workers. Losses at each bound are
+/// counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Flows per table.
@@ -190,9 +192,9 @@ pub struct Limits {
     pub probe_bytes_max: usize,
     /// Lookups per packet (fragments, tunnels).
     pub lookups_max: u32,
-    /// Idle time-out of connections in milliseconds, in place of the time-outs that layers declare for idle states (a
-    /// minute and more; unanswered or closed connections keep their shorter time-outs). 0: connections end only with
-    /// the capture. Fragments keep their time-outs.
+    /// Idle time-out of connections in milliseconds, in place of the time-outs that layers declare for idle
+    /// states (a minute and more; unanswered or closed connections keep their shorter time-outs). 0:
+    /// connections end only with the capture. Fragments keep their time-outs.
     pub idle_timeout_ms: Option<u32>,
     /// TCP reassembly never passes over a hole: bytes behind a permanent hole are not delivered. If `false`,
     /// reassembly continues once too much waits, and reports the missing bytes.
@@ -271,15 +273,16 @@ impl Plan {
         !self.program.graph().slots_of(EngineSlot::PossibleTerms).is_empty()
     }
 
-    /// Divides the memory between workers and the packets that [wait](Self::holds_packets), which get a quarter at
-    /// most. They are not counted in a worker's account, because they wait behind all workers.
+    /// Divides the memory between workers and the packets that [wait](Self::holds_packets), which get a
+    /// quarter at most. They are not counted in a worker's account, because they wait behind all workers.
     pub fn share_with_held_packets(&mut self) {
         let memory_max = self.overload.memory_max;
         self.limits.held_bytes_max = self.limits.held_bytes_max.min(memory_max / 4);
         self.overload.memory_max = memory_max - self.limits.held_bytes_max;
     }
 
-    /// Remainders with a bit in a verdict that hold because there is no session, for a flow with this verdict.
+    /// Remainders with a bit in a verdict that hold because there is no session, for a flow with this
+    /// verdict.
     pub(crate) fn absent(&self, verdict: &SessionVerdict) -> RemainderSet {
         if verdict.had_session {
             return RemainderSet::EMPTY;
@@ -319,8 +322,9 @@ impl Plan {
         self.bits_where(|bit| questions.contains(bit.question))
     }
 
-    /// Questions that certainly receive a packet with these remainders, and questions that may receive it. Both
-    /// depend on the verdict of the flow's sessions and, once the flow has ended, on what its record fulfils.
+    /// Questions that certainly receive a packet with these remainders, and questions that may receive it.
+    /// Both depend on the verdict of the flow's sessions and, once the flow has ended, on what its record
+    /// fulfils.
     pub(crate) fn eligibility(
         &self,
         remainders: &RemainderSet,
@@ -349,14 +353,16 @@ impl Plan {
         self.bits_where(|bit| bit.connection == Presence::Nothing && bit.session == Presence::Nothing)
     }
 
-    /// Remainders with a bit in a flow's verdict: the session part of conditions on packets, connections and streams.
+    /// Remainders with a bit in a flow's verdict: the session part of conditions on packets, connections and
+    /// streams.
     pub fn verdict_bits(&self) -> RemainderSet {
         self.bits_where(|bit| {
             bit.session != Presence::Nothing && self.questions[bit.question].want.has_verdicts()
         })
     }
 
-    /// For each remainder with a bit in a verdict: the word of a flow's record, the bit in the word, the remainder.
+    /// For each remainder with a bit in a verdict: the word of a flow's record, the bit in the word, the
+    /// remainder.
     fn places_of_verdicts(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         let place = |at: usize| match at.checked_sub(64 - VERDICT_FLAGS) {
             None => (0, at),
@@ -397,7 +403,8 @@ impl Plan {
 }
 
 impl Want {
-    /// Whether the flow's verdict is stored for such a question. Questions about sessions receive them at once.
+    /// Whether the flow's verdict is stored for such a question. Questions about sessions receive them at
+    /// once.
     pub fn has_verdicts(self) -> bool {
         matches!(self, Self::Packets | Self::Connections | Self::Tracked(_) | Self::Streams(_))
     }

@@ -1,8 +1,9 @@
-//! What each question has lost in the engine because a bound was reached. The losses of the output of a question are not
-//! known here.
+//! What each question has lost in the engine because a bound was reached. The losses of the output of a
+//! question are not known here.
 //!
-//! The counters belong to the question, not to a worker or a plan: they go on when the program of a run is replaced, and
-//! whoever asked the question reads them at any time. Workers touch them only when something is lost.
+//! The counters belong to the question, not to a worker or a plan: they go on when the program of a run is
+//! replaced, and whoever asked the question reads them at any time. Workers touch them only when something is
+//! lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,10 +18,11 @@ pub struct QuestionLosses {
 /// The losses of a question at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossCounts {
-    /// Packets that the question might have received, given up before their connection was decided or their datagram was
-    /// complete, because too many packets were held.
+    /// Packets that the question might have received, given up before their connection was decided or their
+    /// datagram was complete, because too many packets were held.
     pub undecided_packets: u64,
-    /// Bytes of streams that the question receives, or might have received, discarded because memory was short.
+    /// Bytes of streams that the question receives, or might have received, discarded because memory was
+    /// short.
     pub stream_bytes: u64,
     /// Out-of-order segments of such streams, discarded because memory was short.
     pub stream_segments: u64,

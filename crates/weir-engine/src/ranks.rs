@@ -6,8 +6,8 @@ use crate::stream::{FlowStreams, Priorities};
 use crate::tables::TableLayout;
 use weir_packet::Direction;
 
-/// The ranks of flows: numbers from 0, in the order of the priorities in use. A flow has the highest priority of the
-/// questions about streams that receive it; a flow that no such question receives has the lowest.
+/// The ranks of flows: numbers from 0, in the order of the priorities in use. A flow has the highest priority
+/// of the questions about streams that receive it; a flow that no such question receives has the lowest.
 pub(crate) struct Ranks<'a> {
     matcher: &'a Matcher,
     priorities: Priorities,

@@ -1,5 +1,5 @@
-//! The host of a packet that is read again, up to the messages that its flow carries: flows do not change, sequences
-//! are not called, and nothing is delivered.
+//! The host of a packet that is read again, up to the messages that its flow carries: flows do not change,
+//! sequences are not called, and nothing is delivered.
 
 use crate::emitted::Emitted;
 use crate::flow_hit::FlowHit;
@@ -67,7 +67,8 @@ pub(crate) enum Retraced {
     Gone,
 }
 
-/// Continues with an unchanged flow. A flow that no longer exists is treated as new, and its state is discarded.
+/// Continues with an unchanged flow. A flow that no longer exists is treated as new, and its state is
+/// discarded.
 pub(crate) fn retrace(
     flows: &mut Flows,
     at: &PacketCtx<'_>,

@@ -9,13 +9,14 @@
 //!                               (end_flow)         ended flows
 //! ```
 //!
-//! A compiled program has two parts. The *head* of the program needs no flow: it runs for all packets of the burst
-//! first, and determines the key of the flow that each packet needs. The *tail* runs with that flow, packet by packet,
-//! and may need further flows (tunnels, datagrams in fragments, connections in messages). Between the two, the entries
-//! of the flow tables are prefetched, so that cache misses overlap.
+//! A compiled program has two parts. The *head* of the program needs no flow: it runs for all packets of the
+//! burst first, and determines the key of the flow that each packet needs. The *tail* runs with that flow,
+//! packet by packet, and may need further flows (tunnels, datagrams in fragments, connections in messages).
+//! Between the two, the entries of the flow tables are prefetched, so that cache misses overlap.
 //!
-//! Next: `packet_run` (one packet), `host` (functions for tails), `matcher` and `delivery` (which questions receive
-//! the packet, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (state between bursts).
+//! Next: `packet_run` (one packet), `host` (functions for tails), `matcher` and `delivery` (which questions
+//! receive the packet, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (state between
+//! bursts).
 
 use crate::effects::OverFlow;
 use crate::flow::EndReason;
@@ -30,14 +31,14 @@ use std::sync::Arc;
 use weir_ir::abi::{Program, Step};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta};
 
-/// The number of packets whose flow entries are prefetched together, while the tails of the previous group run. The
-/// group is large enough to hide a cache miss, and small enough for the number of fetches that a processor keeps in
-/// flight.
+/// The number of packets whose flow entries are prefetched together, while the tails of the previous group
+/// run. The group is large enough to hide a cache miss, and small enough for the number of fetches that a
+/// processor keeps in flight.
 const GROUP_PACKETS: usize = 12;
 
 impl<S: Subscriber> Worker<S> {
-    /// Processes these packets of a burst, all of which belong to one [tick](crate::clock::Clock::tick); `number` counts
-    /// such parts over all workers. The caller has called `pass_time` for the part before.
+    /// Processes these packets of a burst, all of which belong to one [tick](crate::clock::Clock::tick);
+    /// `number` counts such parts over all workers. The caller has called `pass_time` for the part before.
     pub fn take(&mut self, burst: &Burst, range: Range<usize>, number: u64) {
         let packets = &burst.packets[range.clone()];
         let mut all = std::mem::take(&mut self.lanes);
@@ -72,7 +73,8 @@ impl<S: Subscriber> Worker<S> {
         self.record_memory();
     }
 
-    /// Runs the heads, and prefetches the buckets that they need. Returns the number of packets with a lookup.
+    /// Runs the heads, and prefetches the buckets that they need. Returns the number of packets with a
+    /// lookup.
     fn heads(
         &self,
         program: &dyn Program,

@@ -1,5 +1,5 @@
-//! The sessions of a flow: probes until the protocol is certain, parses while a question wants the sessions, probes
-//! again if another protocol follows in the same bytes, and then ignores further bytes.
+//! The sessions of a flow: probes until the protocol is certain, parses while a question wants the sessions,
+//! probes again if another protocol follows in the same bytes, and then ignores further bytes.
 
 use crate::counters::SessionCounters;
 use crate::plan::Plan;
@@ -25,8 +25,8 @@ pub(crate) struct Carrier<'a> {
 
 /// The state of the sessions of one flow.
 pub(crate) enum FlowSessions {
-    /// No bytes since the start, or since the last protocol handed over; and the number of datagrams since then that
-    /// no protocol recognised.
+    /// No bytes since the start, or since the last protocol handed over; and the number of datagrams since
+    /// then that no protocol recognised.
     Fresh(Recognised, u8),
     /// The protocol is not certain yet; the first bytes of both directions are kept.
     Probing(Box<Probing>),
@@ -34,7 +34,8 @@ pub(crate) enum FlowSessions {
     Parsing(Recognised, FlowParser),
     /// As `Parsing`, with a parser that yields a stream with sessions of its own.
     Tunnel(Box<Tunnel>),
-    /// Several protocols share the flow's datagrams: this parser is tried first; other datagrams go to the rest.
+    /// Several protocols share the flow's datagrams: this parser is tried first; other datagrams go to the
+    /// rest.
     Beside(u8, FlowParser, Box<FlowSessions>),
     /// No more bytes are wanted.
     Over(Recognised),
@@ -56,8 +57,8 @@ pub(crate) struct FlowParser {
     held_bytes: u32,
 }
 
-/// A parser that yields a stream, and the sessions in that stream. The limit of protocols per flow also limits the
-/// depth of nested tunnels.
+/// A parser that yields a stream, and the sessions in that stream. The limit of protocols per flow also
+/// limits the depth of nested tunnels.
 pub(crate) struct Tunnel {
     protocol: usize,
     parser: FlowParser,
@@ -67,11 +68,11 @@ pub(crate) struct Tunnel {
     inner: FlowSessions,
 }
 
-/// The factor by which the memory of a parser is taken to exceed the bytes that it holds. With 2 000 connections that
-/// sent 56 KB of unfinished heads in turns, the process grew by up to 1.9 times the capacity of their buffers in a
-/// development build at
-/// 64 MB; with 5 000 connections at 256 MB in a release build, by about 1.3 times (2026-11-25). The cause was not examined;
-/// buffers that grow in step, and leave gaps behind, are a likely one.
+/// The factor by which the memory of a parser is taken to exceed the bytes that it holds. With 2 000
+/// connections that sent 56 KB of unfinished heads in turns, the process grew by up to 1.9 times the capacity
+/// of their buffers in a development build at 64 MB; with 5 000 connections at 256 MB in a release build, by
+/// about 1.3 times (2026-11-25). The cause was not examined; buffers that grow in step, and leave gaps
+/// behind, are a likely one.
 const ALLOCATED_PER_BYTE: usize = 2;
 
 impl FlowParser {
@@ -83,8 +84,8 @@ impl FlowParser {
         self.parser.parse(data, sessions)
     }
 
-    /// Measures the parser. The end of a compressed block of a few bytes may expand to many times its size, so no
-    /// call is left out.
+    /// Measures the parser. The end of a compressed block of a few bytes may expand to many times its size,
+    /// so no call is left out.
     fn measure(&mut self) {
         let bytes = size_of_val(&*self.parser) + self.parser.held_bytes();
         self.held_bytes = u32::try_from(bytes * ALLOCATED_PER_BYTE).unwrap_or(u32::MAX);
@@ -279,8 +280,8 @@ impl FlowSessions {
         }
     }
 
-    /// Ends the first of the parsers that share a flow, because it yields an inner stream, which is not supported in
-    /// shared flows. The sessions of the parser are kept.
+    /// Ends the first of the parsers that share a flow, because it yields an inner stream, which is not
+    /// supported in shared flows. The sessions of the parser are kept.
     fn refuse_inner(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
         if let FlowSessions::Beside(protocol, parser, _) = self {
             numbered(usize::from(*protocol), out, |sessions| parser.parser.finish(sessions));
@@ -289,7 +290,8 @@ impl FlowSessions {
         self.leave(counters);
     }
 
-    /// Begins the parser's inner stream, which is probed for the protocols that the parser's protocol hands over to.
+    /// Begins the parser's inner stream, which is probed for the protocols that the parser's protocol hands
+    /// over to.
     fn enter(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
         let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
         let inner = if recognised.is_full() {
@@ -306,8 +308,8 @@ impl FlowSessions {
         self.go_on_around(carrier, Progress::Inner, out, counters);
     }
 
-    /// As [`go_on`](Self::go_on), for a parser that yields a stream: the sessions are over once neither the outer nor
-    /// the inner ones are wanted.
+    /// As [`go_on`](Self::go_on), for a parser that yields a stream: the sessions are over once neither the
+    /// outer nor the inner ones are wanted.
     fn go_on_around(
         &mut self,
         carrier: &Carrier<'_>,
@@ -463,9 +465,9 @@ impl Tunnel {
     }
 }
 
-/// Datagrams that may remain unrecognised before a flow is given up. Besides a recognised protocol, some datagrams
-/// may be encrypted. Otherwise the first datagram decides, because most datagram flows carry no known protocol and
-/// each probe costs time.
+/// Datagrams that may remain unrecognised before a flow is given up. Besides a recognised protocol, some
+/// datagrams may be encrypted. Otherwise the first datagram decides, because most datagram flows carry no
+/// known protocol and each probe costs time.
 fn others_max(before: Recognised) -> u8 {
     if before.is_empty() { 0 } else { 64 }
 }
@@ -486,8 +488,8 @@ fn count(parser: &dyn SessionParser, counters: &mut SessionCounters) {
 }
 
 fn opening<'a>(carrier: &Carrier<'_>, data: &Data<'a>) -> Opening<'a> {
-    // Probes see no more of a stream than would be kept if it arrived in smaller pieces, so the result does not
-    // depend on the pieces.
+    // Probes see no more of a stream than would be kept if it arrived in smaller pieces, so the result does
+    // not depend on the pieces.
     let bytes_max = if carrier.is_datagram { usize::MAX } else { carrier.plan.limits.probe_bytes_max };
     let bytes = &data.bytes[..data.bytes.len().min(bytes_max)];
     let [originator, responder] = match data.from {
@@ -548,8 +550,8 @@ impl Probing {
         self.bytes[from as usize].len() > carrier.plan.limits.probe_bytes_max
     }
 
-    /// The last three datagrams of a side, the last one first. A datagram that is repeated immediately, as in captures
-    /// of several ports of a switch, is used once.
+    /// The last three datagrams of a side, the last one first. A datagram that is repeated immediately, as in
+    /// captures of several ports of a switch, is used once.
     fn last_datagrams(&self, from: Direction) -> [&[u8]; 3] {
         let mut rest = &self.bytes[from as usize][..];
         let lengths = self.pieces.iter().rev().filter(|piece| piece.0 == from).map(|piece| piece.2);
@@ -565,15 +567,16 @@ impl Probing {
         })
     }
 
-    /// Runs the probes of the candidates, on the first bytes of a stream, or on the last datagrams of each side.
+    /// Runs the probes of the candidates, on the first bytes of a stream, or on the last datagrams of each
+    /// side.
     fn probe(&self, carrier: &Carrier<'_>) -> Probed {
         let bytes_max = carrier.plan.limits.probe_bytes_max;
         let seen = |from: Direction| {
             if carrier.is_datagram {
                 return self.last_datagrams(from);
             }
-            // A segment may exceed the bound on kept bytes; the deciding bytes may still be within the bound, and all
-            // of the segment is then parsed.
+            // A segment may exceed the bound on kept bytes; the deciding bytes may still be within the bound,
+            // and all of the segment is then parsed.
             let bytes = &self.bytes[from as usize];
             [&bytes[..bytes.len().min(bytes_max)], &[], &[]]
         };

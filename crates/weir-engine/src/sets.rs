@@ -24,8 +24,8 @@ pub type RemainderSet = BitSet<Remainder>;
 /// Classes of packets, by index into [`Plan::classes`](crate::plan::Plan::classes).
 pub type ClassSet = BitSet<Class>;
 
-/// The classes of one packet, a bit each, as the program wrote them. The first word is separate because most programs
-/// have only one.
+/// The classes of one packet, a bit each, as the program wrote them. The first word is separate because most
+/// programs have only one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms<'a> {
     first: u64,

@@ -21,8 +21,8 @@ pub(crate) enum SettleScope<'a> {
     Flow(FlowRef),
 }
 
-/// Delivers undecided bytes and sessions to the questions that are now known to receive them, or holds them until the
-/// flow's sessions or its end decide.
+/// Delivers undecided bytes and sessions to the questions that are now known to receive them, or holds them
+/// until the flow's sessions or its end decide.
 pub(crate) fn settle_open<S: Subscriber>(
     flows: &mut Flows,
     delivery: &mut Delivery<S>,

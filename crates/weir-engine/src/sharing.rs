@@ -1,16 +1,16 @@
 //! Tables that workers share (FlowScope, 2017, section 4).
 //!
 //! A table is shared if packets of one instance may reach several workers: the table is
-//! [scattered](weir_ir::graph::TableDecl::scattered). The hash of a key selects one of 32 parts. A worker takes the
-//! part of the flow that a packet requests, runs the packet's tail, and gives the part back; meanwhile no other worker
-//! has access to the flows of the part. A worker has at most one part at a time, so workers never wait for each other in
-//! a circle.
+//! [scattered](weir_ir::graph::TableDecl::scattered). The hash of a key selects one of 32 parts. A worker
+//! takes the part of the flow that a packet requests, runs the packet's tail, and gives the part back;
+//! meanwhile no other worker has access to the flows of the part. A worker has at most one part at a time, so
+//! workers never wait for each other in a circle.
 //!
-//! A part that a worker has stands in the place of the worker's own table, which is empty. The rest of the engine does
-//! not distinguish the two.
+//! A part that a worker has stands in the place of the worker's own table, which is empty. The rest of the
+//! engine does not distinguish the two.
 //!
-//! The flows of a part expire at the time that all workers have reached: a worker that is ahead does not end flows that
-//! others still have packets of. The worker that ends last ends the flows that are left.
+//! The flows of a part expire at the time that all workers have reached: a worker that is ahead does not end
+//! flows that others still have packets of. The worker that ends last ends the flows that are left.
 
 use crate::flow_ref::PARTS;
 use crate::plan::Plan;
@@ -29,7 +29,8 @@ const HASH_SHIFT: u32 = 40;
 pub struct SharedTables {
     /// The parts of each table of the graph; none if the table is not shared.
     tables: Vec<Vec<Arc<Mutex<Part>>>>,
-    /// The time that each worker has reached, nanoseconds since 1970; the maximum for workers without further packets.
+    /// The time that each worker has reached, nanoseconds since 1970; the maximum for workers without further
+    /// packets.
     times: Vec<AtomicI64>,
     /// Number of workers that have no more packets.
     ended: AtomicUsize,
@@ -96,8 +97,8 @@ pub(crate) struct Sharing {
     has_ended: bool,
 }
 
-/// The part that a worker has. While the guard exists, the part's state is in the worker's list of tables, and the
-/// worker's own state is behind the guard.
+/// The part that a worker has. While the guard exists, the part's state is in the worker's list of tables,
+/// and the worker's own state is behind the guard.
 struct TakenPart {
     table: Table,
     number: u8,
@@ -114,8 +115,8 @@ impl Sharing {
         !self.shared.tables[table.index()].is_empty()
     }
 
-    /// Takes the part of `table` that has the key of this hash; waits until no other worker has it. Does nothing if the
-    /// table is not shared.
+    /// Takes the part of `table` that has the key of this hash; waits until no other worker has it. Does
+    /// nothing if the table is not shared.
     #[inline]
     pub fn take_of(&mut self, tables: &mut [TableState], table: Table, hash: u64) {
         self.take(tables, table, (hash >> HASH_SHIFT) as u8 % PARTS as u8);
@@ -157,8 +158,9 @@ impl Sharing {
         })
     }
 
-    /// Whether flows of the taken part may expire at the time `reached`. The answer is no if another worker has passed a
-    /// later time to the part already: for the part's timers, time would go back, and flows with newer packets would end.
+    /// Whether flows of the taken part may expire at the time `reached`. The answer is no if another worker
+    /// has passed a later time to the part already: for the part's timers, time would go back, and flows with
+    /// newer packets would end.
     pub fn may_expire(&mut self, reached: i64) -> bool {
         let Some(TakenPart { guard, .. }) = &mut self.taken else { return false };
         let is_later = reached >= guard.expired;
@@ -166,8 +168,8 @@ impl Sharing {
         is_later
     }
 
-    /// Whether the flows of the taken part are reported at this time by this worker. The answer is no if another worker has done so:
-    /// parts of workers that have ended belong to all others.
+    /// Whether the flows of the taken part are reported at this time by this worker. The answer is no if
+    /// another worker has done so: parts of workers that have ended belong to all others.
     pub fn may_check(&mut self, at: i64) -> bool {
         let Some(TakenPart { guard, .. }) = &mut self.taken else { return false };
         let is_later = at > guard.checked;
@@ -190,7 +192,8 @@ impl Sharing {
         self.shared.ended.fetch_add(1, Ordering::AcqRel) + 1 == self.shared.times.len()
     }
 
-    /// Changes to the next plan, while no worker has packets. The first worker that changes replaces each part with the result of `replace`.
+    /// Changes to the next plan, while no worker has packets. The first worker that changes replaces each
+    /// part with the result of `replace`.
     pub fn change(&mut self, plan: &Plan, mut replace: impl FnMut(Table, &mut TableState, &mut TableState)) {
         self.plans += 1;
         for (table, number) in self.shared.parts() {

@@ -1,8 +1,8 @@
 //! Counts the items that pass each stage of a run, and the cycles that the stage takes.
 //!
 //! Items are always counted. The time-stamp counter is read only if the plan asks for it
-//! ([`Plan::timed`](crate::plan::Plan::timed)): around bursts, never around packets, and around bytes delivered to
-//! sessions. The time of an inner stage does not count for the enclosing stage.
+//! ([`Plan::timed`](crate::plan::Plan::timed)): around bursts, never around packets, and around bytes
+//! delivered to sessions. The time of an inner stage does not count for the enclosing stage.
 
 use quanta::Clock;
 
@@ -97,8 +97,8 @@ impl Stages {
         self.cycles.iter().sum()
     }
 
-    /// The unit of cycles: one of the time-stamp counter, whose rate does not depend on the processor's clock, or a
-    /// nanosecond on machines without a steady counter.
+    /// The unit of cycles: one of the time-stamp counter, whose rate does not depend on the processor's
+    /// clock, or a nanosecond on machines without a steady counter.
     pub fn unit(&self) -> &'static str {
         const SOME: u64 = 1 << 30;
         match &self.clock {

@@ -1,8 +1,8 @@
 //! Delivers streams to the questions that receive them.
 //!
-//! Sessions, the record of the connection or the rest of the current packet may decide which questions a stream is
-//! for. Until then the bytes of the stream are held. After the decision they are delivered as if they had just
-//! arrived.
+//! Sessions, the record of the connection or the rest of the current packet may decide which questions a
+//! stream is for. Until then the bytes of the stream are held. After the decision they are delivered as if
+//! they had just arrived.
 
 use crate::delivery::Delivery;
 use crate::effects::Effects;
@@ -16,8 +16,8 @@ use std::collections::hash_map::Entry;
 use weir_packet::Direction;
 
 impl<S: Subscriber> Delivery<S> {
-    /// Delivers in-order bytes to questions about streams. Returns whether no question wants more of this direction.
-    /// If the rest of the packet may decide about bytes, they are added to the `effects`.
+    /// Delivers in-order bytes to questions about streams. Returns whether no question wants more of this
+    /// direction. If the rest of the packet may decide about bytes, they are added to the `effects`.
     pub fn stream(
         &mut self,
         effects: &mut Effects,
@@ -32,7 +32,8 @@ impl<S: Subscriber> Delivery<S> {
         let eligibility = self.matcher.eligibility(streams, known);
         let Eligibility { given, pending, possible } = &*eligibility;
         if !pending.is_empty() {
-            // Questions that depend on sessions and the record wait for these, the others for the end of the packet.
+            // Questions that depend on sessions and the record wait for these, the others for the end of the
+            // packet.
             let late = match known.open.is_empty() {
                 true => pending.clone(),
                 false => {
@@ -80,8 +81,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes lie
-    /// beyond the cutoff of every question.
+    /// The highest priority of these questions, and the offset of the bytes in the stream. `None`: the bytes
+    /// lie beyond the cutoff of every question.
     fn rank(&self, questions: &QuestionSet, streams: &FlowStreams, next: &InOrder<'_>) -> Option<(u8, u64)> {
         let side = next.side.index();
         let asked = self.matcher.plan.stream_questions(questions);
@@ -90,8 +91,8 @@ impl<S: Subscriber> Delivery<S> {
         Some(rank).filter(|(_, offset)| *offset < cutoff)
     }
 
-    /// Applies a new verdict on a flow: held bytes go to the questions that receive them, and are released if no
-    /// question can.
+    /// Applies a new verdict on a flow: held bytes go to the questions that receive them, and are released if
+    /// no question can.
     pub fn settle_streams(
         &mut self,
         moment: Moment<'_>,
@@ -122,8 +123,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Applies the flow's terms at the end of the packet: held bytes go to the questions that receive them, or are
-    /// held until the flow's sessions or its end decide.
+    /// Applies the flow's terms at the end of the packet: held bytes go to the questions that receive them,
+    /// or are held until the flow's sessions or its end decide.
     pub fn settle_streams_at_packet_end(
         &mut self,
         moment: Moment<'_>,

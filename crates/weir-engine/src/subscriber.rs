@@ -38,12 +38,14 @@ impl<'a> SeenPacket<'a> {
 /// Which questions receive a packet, as far as that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PacketVerdict {
-    /// Questions that receive the packet whatever the verdict on its connection. For the questions that the packet's
-    /// datagram decides: those that receive the packet if the datagram stays incomplete.
+    /// Questions that receive the packet whatever the verdict on its connection. For the questions that the
+    /// packet's datagram decides: those that receive the packet if the datagram stays incomplete.
     pub certain: QuestionSet,
-    /// The connection that decides about further questions, and the remainders that the packet itself fulfils.
+    /// The connection that decides about further questions, and the remainders that the packet itself
+    /// fulfils.
     pub connection: Option<(FlowRef, RemainderSet)>,
-    /// If the packet is a fragment: its datagram, and the questions about which the datagram's other fragments decide.
+    /// If the packet is a fragment: its datagram, and the questions about which the datagram's other
+    /// fragments decide.
     pub datagram: Option<(FlowRef, QuestionSet)>,
 }
 
@@ -123,14 +125,15 @@ pub struct VerdictUpdate {
 pub struct EventView<'a> {
     /// Which event of the graph.
     pub event: Event,
-    /// The time of the packet that caused the event; of an event at the end of a flow: of the flow's last packet.
+    /// The time of the packet that caused the event; of an event at the end of a flow: of the flow's last
+    /// packet.
     pub time: Timestamp,
     /// The number of the packet that caused the event; `None` for an event at the end of a flow.
     pub packet: Option<u64>,
     /// The flow: its table, and its key and times so far.
     pub flow: (Table, &'a Header),
-    /// The words of the columns, two per column, the high one first; if packets may lack columns, a final word says
-    /// which exist.
+    /// The words of the columns, two per column, the high one first; if packets may lack columns, a final
+    /// word says which exist.
     pub values: &'a [u64],
     /// The bytes of columns, and the end of each column in them.
     pub(crate) kept: (&'a [u8], &'a [usize]),
@@ -191,8 +194,8 @@ pub struct SeenSession<'a> {
     pub protocol: usize,
     /// The session.
     pub session: &'a Arc<dyn Session>,
-    /// The number of the packet that completed the session, or that closed its connection. `None` if no packet did: the
-    /// connection was idle, was replaced or shed, or the capture ended.
+    /// The number of the packet that completed the session, or that closed its connection. `None` if no
+    /// packet did: the connection was idle, was replaced or shed, or the capture ended.
     pub packet: Option<u64>,
 }
 
@@ -205,13 +208,14 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, packet);
     }
 
-    /// The worker's time is now at least `now`, in nanoseconds since 1970; `i64::MAX` at the end of the capture, after everything
-    /// else.
+    /// The worker's time is now at least `now`, in nanoseconds since 1970; `i64::MAX` at the end of the
+    /// capture, after everything else.
     fn pass_time(&mut self, order: Order, now: i64) {
         let _ = (order, now);
     }
 
-    /// The machine's clock was set by this many nanoseconds: the times of later packets are those of the new time.
+    /// The machine's clock was set by this many nanoseconds: the times of later packets are those of the new
+    /// time.
     fn step_clock(&mut self, step_ns: i64) {
         let _ = step_ns;
     }
@@ -226,8 +230,8 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, settled);
     }
 
-    /// A datagram with undecided fragments is complete, or has ended incomplete (`None`). The fragments take over the
-    /// verdict of the packet that completes the datagram.
+    /// A datagram with undecided fragments is complete, or has ended incomplete (`None`). The fragments take
+    /// over the verdict of the packet that completes the datagram.
     fn datagram(&mut self, order: Order, datagram: FlowRef, verdict: Option<&PacketVerdict>) {
         let _ = (order, datagram, verdict);
     }
@@ -237,20 +241,21 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow, reason);
     }
 
-    /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in capture order. A packet in a tunnel
-    /// is delivered for each connection around its own, too, from the outermost to the innermost one.
+    /// A packet of a connection that a question [tracks](crate::plan::Want::Tracked), in capture order. A
+    /// packet in a tunnel is delivered for each connection around its own, too, from the outermost to the
+    /// innermost one.
     fn tracked_packet(&mut self, order: Order, question: usize, packet: &TrackedPacket<'_>) {
         let _ = (order, question, packet);
     }
 
-    /// Whether [tracked packets](Self::tracked_packet) say which questions their connection matches: a look at the
-    /// connection for each packet.
+    /// Whether [tracked packets](Self::tracked_packet) say which questions their connection matches: a look
+    /// at the connection for each packet.
     fn asks_what_matches(&self) -> bool {
         false
     }
 
-    /// Removes and returns the next report that is due at `now` (nanoseconds since 1970): reports come in the order of packets,
-    /// then of questions.
+    /// Removes and returns the next report that is due at `now` (nanoseconds since 1970): reports come in the
+    /// order of packets, then of questions.
     fn next_report(&mut self, now: i64) -> Option<Report> {
         let _ = now;
         None
@@ -273,7 +278,8 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow, session);
     }
 
-    /// The session protocol that a tracked connection has from now on, by number; `None`: none of the wanted ones.
+    /// The session protocol that a tracked connection has from now on, by number; `None`: none of the wanted
+    /// ones.
     fn recognised(&mut self, question: usize, flow: &FlowView<'_>, protocol: Option<usize>) {
         let _ = (question, flow, protocol);
     }

@@ -1,5 +1,5 @@
-//! The flows of one table of the graph, the layout that they share, and the parts of one flow that the tail of a
-//! packet may access.
+//! The flows of one table of the graph, the layout that they share, and the parts of one flow that the tail
+//! of a packet may access.
 
 use crate::flow::read_number;
 use crate::flow_ref::{FlowRef, PARTS};
@@ -22,8 +22,8 @@ use weir_sessions::ProtocolSet;
 
 use weir_packet::Direction;
 
-/// Bytes of a flow in lists beside its table: of flows whose time has passed, of all flows at the end of a run, and of the packets
-/// that nobody needed.
+/// Bytes of a flow in lists beside its table: of flows whose time has passed, of all flows at the end of a
+/// run, and of the packets that nobody needed.
 const LISTED_BYTES_PER_FLOW: usize = 40 + size_of::<[u8; 2]>();
 
 /// The flows of one table.
@@ -48,42 +48,43 @@ pub(crate) struct TableLayout {
     pub timeouts: Timeouts,
     /// Places of addresses and ports in a key.
     pub ends: KeyEnds,
-    /// Places of engine variables in a flow's record: wants, fulfilled terms, decisions. `None` if the passes removed
-    /// the variable.
+    /// Places of engine variables in a flow's record: wants, fulfilled terms, decisions. `None` if the passes
+    /// removed the variable.
     pub wants_at: Option<usize>,
     pub terms: Option<Words>,
     /// Terms that the current packet may still decide.
     pub open: Option<Words>,
     pub verdict: Option<Words>,
-    /// Place of the kind of a side's messages, if a question needs messages: the originator's, and the distance to
-    /// the responder's.
+    /// Place of the kind of a side's messages, if a question needs messages: the originator's, and the
+    /// distance to the responder's.
     pub messages_at: Option<(usize, usize)>,
     /// Values that come with each whole of messages; 0 if messages are not wholes.
     pub whole_values: usize,
     pub initial_wants: u8,
     /// Bytes of its flows are wanted.
     pub delivers: bool,
-    /// A question observes the table's flows. A packet does not belong to flows of other tables, whether they exist
-    /// or not: the passes remove lookups that nothing else needs.
+    /// A question observes the table's flows. A packet does not belong to flows of other tables, whether they
+    /// exist or not: the passes remove lookups that nothing else needs.
     pub observed: bool,
     /// Events report the ends of the table's flows.
     pub reports_ends: bool,
     /// The table's flows are parts of connections found before them.
     pub part: bool,
     pub sequence: Option<Sequence>,
-    /// The table's flows are datagrams in fragments, and a question about packets asks for the fragments of the datagrams
-    /// that match.
+    /// The table's flows are datagrams in fragments, and a question about packets asks for the fragments of
+    /// the datagrams that match.
     pub holds_fragments: bool,
-    /// Bytes of waiting segments are needed whatever is wanted of the flow: they are reassembled for the next layer
-    /// or for messages, or compared with overlapping bytes.
+    /// Bytes of waiting segments are needed whatever is wanted of the flow: they are reassembled for the next
+    /// layer or for messages, or compared with overlapping bytes.
     pub keeps_bytes: bool,
     /// Session protocols that the table may carry and that a question needs.
     pub probed: ProtocolSet,
 }
 
 impl TableState {
-    /// The live flow nearest to its time-out; of several, one of low priority. `rank_of` returns a flow's rank, from its
-    /// record and its streams. `None` if that flow has a packet at `time`, or if no flow has a time-out.
+    /// The live flow nearest to its time-out; of several, one of low priority. `rank_of` returns a flow's
+    /// rank, from its record and its streams. `None` if that flow has a packet at `time`, or if no flow has a
+    /// time-out.
     pub(crate) fn nearest_to_timeout(
         &mut self,
         time: i64,
@@ -247,8 +248,8 @@ impl TableState {
         }
     }
 
-    /// An empty part of a table that `workers` workers share: all parts together have as many flows as tables of their
-    /// own would have.
+    /// An empty part of a table that `workers` workers share: all parts together have as many flows as tables
+    /// of their own would have.
     pub fn part(table: Table, plan: &Plan, part: u8, workers: usize) -> Self {
         let flows_max = plan.limits.flows_max.saturating_mul(workers).div_ceil(PARTS);
         let mut state = Self::of(table, plan);
@@ -334,8 +335,8 @@ impl TailFlow<'_> {
         }
     }
 
-    /// The new time-out in milliseconds, if the tail changed it so that the timer wheel must be updated or the flow
-    /// is over (0).
+    /// The new time-out in milliseconds, if the tail changed it so that the timer wheel must be updated or
+    /// the flow is over (0).
     #[inline]
     pub fn changed_timeout(&mut self, data: &[u8], is_new: bool) -> Option<u32> {
         let millis = self.layout.timeouts.ms(data);

@@ -1,13 +1,15 @@
 //! Connections that the kernel has taken over (Scap, section 5: "subzero copy").
 //!
-//! Once nothing more than its record is wanted of a connection, and some packets have come that nobody needed, the engine gives
-//! the connection to the kernel: an entry of the kernel's table gets the variables that the kernel needs
-//! ([`weir_ir::kernel_flows`]). The kernel then counts the packets that change nothing else. The engine takes the connection
-//! back, with what was counted, when the kernel lets one of its packets pass, when its time-out has passed, and when it ends.
-//! Packets that were on their way to the engine when the kernel got the connection do not take it back. For reports, the
-//! engine only adds what was counted so far.
+//! Once nothing more than its record is wanted of a connection, and some packets have come that nobody
+//! needed, the engine gives the connection to the kernel: an entry of the kernel's table gets the variables
+//! that the kernel needs ([`weir_ir::kernel_flows`]). The kernel then counts the packets that change nothing
+//! else. The engine takes the connection back, with what was counted, when the kernel lets one of its packets
+//! pass, when its time-out has passed, and when it ends. Packets that were on their way to the engine when
+//! the kernel got the connection do not take it back. For reports, the engine only adds what was counted so
+//! far.
 //!
-//! A connection in a tunnel whose own connection is observed stays with the engine, because its packets count for both.
+//! A connection in a tunnel whose own connection is observed stays with the engine, because its packets count
+//! for both.
 
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
@@ -30,8 +32,8 @@ const GIVEN: u8 = u8::MAX;
 const LOOKS: usize = 4;
 /// Such a connection stays if the kernel has counted a packet within this time: 1 s.
 const BUSY_NS: i64 = 1_000_000_000;
-/// The times of packets and those of the kernel's table may differ by this much, because the kernel may take the times of several
-/// packets before it handles the first one: 100 µs.
+/// The times of packets and those of the kernel's table may differ by this much, because the kernel may take
+/// the times of several packets before it handles the first one: 100 µs.
 const SLACK_NS: i64 = 100_000;
 /// Packets that pass the kernel unseen before their connection is taken back.
 const UNSEEN_MAX: u8 = 16;
@@ -39,9 +41,9 @@ const UNSEEN_MAX: u8 = 16;
 const TRIES_MAX: u8 = 5;
 
 impl Flows {
-    /// Before a packet of a live flow is processed, received at `time`: takes the flow back if the kernel has it and has opened its
-    /// entry, or removed it. The flow stays there if the packet was received before the kernel got the flow, or passed the
-    /// kernel unseen, such as a fragment.
+    /// Before a packet of a live flow is processed, received at `time`: takes the flow back if the kernel has
+    /// it and has opened its entry, or removed it. The flow stays there if the packet was received before the
+    /// kernel got the flow, or passed the kernel unseen, such as a fragment.
     #[inline]
     pub fn take_back_for(&mut self, flow: FlowRef, time: i64) {
         if self.quiet(flow) == GIVEN && self.is_opened(flow, time) {
@@ -49,8 +51,9 @@ impl Flows {
         }
     }
 
-    /// Whether the kernel has opened the entry of a flow for a packet received at `time`, or has none, or the packet came after
-    /// those counted although the entry is not open: the filter was away, or the packet passed unseen.
+    /// Whether the kernel has opened the entry of a flow for a packet received at `time`, or has none, or the
+    /// packet came after those counted although the entry is not open: the filter was away, or the packet
+    /// passed unseen.
     #[cold]
     fn is_opened(&mut self, flow: FlowRef, time: i64) -> bool {
         let taken = &mut self.taken_over;
@@ -77,7 +80,8 @@ impl Flows {
         self.tables[flow.table.index()].quiet.get(flow.id.0 as usize).map_or(0, |quiet| quiet[0])
     }
 
-    /// After a packet of a connection: gives the connection to the kernel if enough packets have come that nobody needed.
+    /// After a packet of a connection: gives the connection to the kernel if enough packets have come that
+    /// nobody needed.
     #[inline]
     pub fn note_quiet(&mut self, found: FlowHit, matcher: &Matcher) {
         let state = &mut self.tables[found.table().index()];
@@ -185,8 +189,8 @@ impl Flows {
         }
     }
 
-    /// Adds to a flow what the kernel has counted since the last time. Returns whether it has counted anything since it got the
-    /// flow. `removes`: the kernel forgets the flow.
+    /// Adds to a flow what the kernel has counted since the last time. Returns whether it has counted
+    /// anything since it got the flow. `removes`: the kernel forgets the flow.
     #[cold]
     fn collect(&mut self, flow: FlowRef, removes: bool) -> bool {
         let state = &mut self.tables[flow.table.index()];
@@ -246,8 +250,8 @@ impl Flows {
         self.taken_over.by_age.clear();
     }
 
-    /// Takes a flow back whose time-out has passed. Returns whether the kernel has counted packets of it since, so that it
-    /// lives on.
+    /// Takes a flow back whose time-out has passed. Returns whether the kernel has counted packets of it
+    /// since, so that it lives on.
     pub fn lives_on(&mut self, flow: FlowRef, now: i64) -> bool {
         if self.quiet(flow) != GIVEN {
             return false;

@@ -1,13 +1,13 @@
 //! A hierarchical timer wheel on packet time, which finds flows that have been idle for too long.
 //!
-//! Seven levels of 64 slots cover all of time in ticks of 67 ms. Level 0 holds deadlines within the current 64
-//! ticks, level 1 deadlines within the current 64 × 64, and so on. The level of a deadline is its first digit (to
-//! base 64) that differs from the current tick's. Packets do not access the wheel: a flow has one entry, scheduled
-//! once. When its slot is reached, the caller returns the flow's real deadline, and only then the entry moves. A flow
-//! therefore costs one visit per time-out, not one per packet.
+//! Seven levels of 64 slots cover all of time in ticks of 67 ms. Level 0 holds deadlines within the current
+//! 64 ticks, level 1 deadlines within the current 64 × 64, and so on. The level of a deadline is its first
+//! digit (to base 64) that differs from the current tick's. Packets do not access the wheel: a flow has one
+//! entry, scheduled once. When its slot is reached, the caller returns the flow's real deadline, and only
+//! then the entry moves. A flow therefore costs one visit per time-out, not one per packet.
 //!
-//! Expiry is late by up to a tick, never early. To decide exactly whether a flow was over when a packet came, compare
-//! times at the lookup; the wheel finds flows that are not looked up.
+//! Expiry is late by up to a tick, never early. To decide exactly whether a flow was over when a packet came,
+//! compare times at the lookup; the wheel finds flows that are not looked up.
 
 use crate::table::FlowId;
 
@@ -124,13 +124,13 @@ impl TimerWheel {
         tick_of(now) < self.current
     }
 
-    /// Advances the time to `now`. Calls `deadline_of` for the real deadline of each flow whose slot is reached
-    /// (`None`: the flow is removed). Flows that are due are removed and pushed to `expired` with their deadlines;
-    /// the others are scheduled again.
+    /// Advances the time to `now`. Calls `deadline_of` for the real deadline of each flow whose slot is
+    /// reached (`None`: the flow is removed). Flows that are due are removed and pushed to `expired` with
+    /// their deadlines; the others are scheduled again.
     ///
-    /// Visits each flow at most once, and no empty slot, however far time has jumped; if time has gone back, every
-    /// flow. `expired` is in the order of the wheel: sort before use. Usually the tick has not changed, and the call
-    /// costs one comparison.
+    /// Visits each flow at most once, and no empty slot, however far time has jumped; if time has gone back,
+    /// every flow. `expired` is in the order of the wheel: sort before use. Usually the tick has not changed,
+    /// and the call costs one comparison.
     #[inline]
     pub fn advance(
         &mut self,
@@ -175,11 +175,11 @@ impl TimerWheel {
         self.emptied = emptied;
     }
 
-    /// A flow whose deadline is among the earliest, to the precision of a slot: of those the one that was scheduled
-    /// first. `deadline_of` returns a flow's real deadline, and `rank_of` the rank of its priority: a flow of a rank
-    /// above 0 is spared if one of the first [`FIRST_VISITS_MAX`] flows has a lower rank. If these flows all have later
-    /// deadlines than scheduled, the earliest one of these; they move to their slots, so a later call finds earlier
-    /// ones. `None` if no flow is scheduled.
+    /// A flow whose deadline is among the earliest, to the precision of a slot: of those the one that was
+    /// scheduled first. `deadline_of` returns a flow's real deadline, and `rank_of` the rank of its priority:
+    /// a flow of a rank above 0 is spared if one of the first [`FIRST_VISITS_MAX`] flows has a lower rank. If
+    /// these flows all have later deadlines than scheduled, the earliest one of these; they move to their
+    /// slots, so a later call finds earlier ones. `None` if no flow is scheduled.
     pub fn first(
         &mut self,
         mut deadline_of: impl FnMut(FlowId) -> Option<i64>,
@@ -240,8 +240,8 @@ impl TimerWheel {
         lists.extend(heads.filter(|&head| head != NONE));
     }
 
-    /// Removes the lists of all slots that begin before the end of `target`: on level 0 the ticks before it, on
-    /// higher levels also the slot that contains it.
+    /// Removes the lists of all slots that begin before the end of `target`: on level 0 the ticks before it,
+    /// on higher levels also the slot that contains it.
     fn empty_slots_before(&mut self, target: u64, lists: &mut Vec<u32>) {
         for level in 0..LEVELS {
             let shift = level as u32 * SLOT_BITS;

@@ -84,17 +84,18 @@ impl<S: Subscriber> Worker<S> {
         self
     }
 
-    /// The machine's clock was set by this many nanoseconds, forward or back: the idle time of flows does not change. (Their
-    /// first packets keep their times, so durations include the step.)
+    /// The machine's clock was set by this many nanoseconds, forward or back: the idle time of flows does not
+    /// change. (Their first packets keep their times, so durations include the step.)
     pub fn step_clock(&mut self, step_ns: i64) {
         self.flows.step_clock(step_ns);
         self.checks.step_clock();
         self.delivery.subscriber.step_clock(step_ns);
     }
 
-    /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the
-    /// [start of a tick](crate::clock::Clock::ticked). Each call ends a few flows, so the caller can take their results
-    /// in between; returns `true` while there are more, and then the caller calls again before it passes packets.
+    /// Ends flows whose idle time-out has passed at `now` (nanoseconds since 1970). Callers pass the [start
+    /// of a tick](crate::clock::Clock::ticked). Each call ends a few flows, so the caller can take their
+    /// results in between; returns `true` while there are more, and then the caller calls again before it
+    /// passes packets.
     #[must_use]
     pub fn pass_time(&mut self, burst: u64, now: i64) -> bool {
         let began = self.delivery.stages.begin();
@@ -117,7 +118,8 @@ impl<S: Subscriber> Worker<S> {
         for Ending { at, flow, first_packet } in due.into_iter().rev() {
             // The last messages of another flow may have ended this one already.
             if self.flows.take_live(flow, first_packet) && !self.flows.lives_on(flow, now) {
-                // Wheels may be late by a tick: the end of a flow comes behind the checks that did not see it.
+                // Wheels may be late by a tick: the end of a flow comes behind the checks that did not see
+                // it.
                 let at = at.max(self.checks.reached(burst));
                 self.delivery.order = Order { burst, phase: Order::ENDED, at, flow: first_packet };
                 self.end_flow(flow, EndReason::Idle);
@@ -181,8 +183,8 @@ impl<S: Subscriber> Worker<S> {
         all
     }
 
-    /// Ends all flows after the end of the capture, in the order of their first packets. Each call ends a few flows,
-    /// so the caller can take their results in between; returns `true` while there are more.
+    /// Ends all flows after the end of the capture, in the order of their first packets. Each call ends a few
+    /// flows, so the caller can take their results in between; returns `true` while there are more.
     #[must_use]
     pub fn finish(&mut self, burst: u64) -> bool {
         if !self.is_finished {
@@ -227,8 +229,8 @@ impl<S: Subscriber> Worker<S> {
         {}
     }
 
-    /// Ends the flow that holds memory and has been idle for the longest time, if its last packet is at or before
-    /// `until`. Returns whether there was one.
+    /// Ends the flow that holds memory and has been idle for the longest time, if its last packet is at or
+    /// before `until`. Returns whether there was one.
     #[cold]
     fn shed_until(&mut self, until: i64) -> bool {
         let Delivery { held, matcher, streams, .. } = &self.delivery;
@@ -290,8 +292,8 @@ impl<S: Subscriber> Worker<S> {
         (if self.is_finished { 0 } else { flows }, bytes)
     }
 
-    /// The number of the first packet of each live flow of each table, and the time in nanoseconds since 1970 at which its idle
-    /// time-out passes if no more packets come.
+    /// The number of the first packet of each live flow of each table, and the time in nanoseconds since 1970
+    /// at which its idle time-out passes if no more packets come.
     pub fn live_flows(&self) -> impl Iterator<Item = (u64, i64)> {
         self.flows.tables.iter().flat_map(TableState::live)
     }

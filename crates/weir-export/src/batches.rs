@@ -1,7 +1,9 @@
-//! Batches of rows as messages: a [`Batch`] is an Arrow stream with its number, and the [`Labels`] of the output that made it.
+//! Batches of rows as messages: a [`Batch`] is an Arrow stream with its number, and the [`Labels`] of the
+//! output that made it.
 //!
-//! The number and the run of a batch say which batch it is, however often it is sent: [`Batches`] numbers the batches of an
-//! output from 0, also those that are lost. A receiver sees repeats and gaps. [`Lingering`] lets batches grow on live input.
+//! The number and the run of a batch say which batch it is, however often it is sent: [`Batches`] numbers the
+//! batches of an output from 0, also those that are lost. A receiver sees repeats and gaps. [`Lingering`]
+//! lets batches grow on live input.
 
 use crate::carrier::{Carrier, Event, Notify};
 use crate::message::Message;
@@ -12,7 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_packet::{Column, RowSink};
 
-/// Limit of the bytes of a batch. Kafka's brokers accept messages of 1 MiB by default, with labels and framing.
+/// Limit of the bytes of a batch. Kafka's brokers accept messages of 1 MiB by default, with labels and
+/// framing.
 pub const MESSAGE_BYTES_MAX: usize = 900_000;
 
 /// How long rows of live input wait for further rows of their batch.
@@ -114,7 +117,8 @@ impl Drop for Batches {
     }
 }
 
-/// A sink whose flushes come up to [`LINGER`] later: on live input, rows would otherwise come in very small batches.
+/// A sink whose flushes come up to [`LINGER`] later: on live input, rows would otherwise come in very small
+/// batches.
 pub struct Lingering {
     shared: Arc<Shared>,
 }

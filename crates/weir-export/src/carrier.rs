@@ -1,4 +1,5 @@
-//! What carries messages to a peer: [`Carrier`] from the side of a sink, [`Peer`] and [`Connection`] from the side of a queue.
+//! What carries messages to a peer: [`Carrier`] from the side of a sink, [`Peer`] and [`Connection`] from the
+//! side of a queue.
 
 use crate::message::Message;
 use std::fmt;
@@ -8,15 +9,16 @@ use std::time::SystemTime;
 
 /// Carries messages to a peer: `udp.rs` at once, `link.rs` from a queue.
 pub trait Carrier: Send {
-    /// Carries a message of this number of rows. A message that cannot be carried is lost, counted, and reported as an
-    /// [`Event`]: this is no error, since the peer may come back.
+    /// Carries a message of this number of rows. A message that cannot be carried is lost, counted, and
+    /// reported as an [`Event`]: this is no error, since the peer may come back.
     fn send(&mut self, rows: u32, bytes: Vec<u8>);
 
     /// Carries what it can, and ends.
     fn end(&mut self);
 }
 
-/// A remote receiver of messages, such as a collector of IPFIX or a broker. A [`Link`](crate::Link) connects to it.
+/// A remote receiver of messages, such as a collector of IPFIX or a broker. A [`Link`](crate::Link) connects
+/// to it.
 pub trait Peer: Send {
     /// Connects. May block for some seconds.
     ///
@@ -27,21 +29,23 @@ pub trait Peer: Send {
 
 /// A connection to a receiver that acknowledges messages. All calls come from the thread of the link.
 pub trait Connection {
-    /// Whether the connection takes one more message now. Bounds the messages that are taken and not acknowledged.
+    /// Whether the connection takes one more message now. Bounds the messages that are taken and not
+    /// acknowledged.
     fn has_room(&self) -> bool;
 
-    /// Takes a message. False: the message needs another connection, which follows when all others are acknowledged.
+    /// Takes a message. False: the message needs another connection, which follows when all others are
+    /// acknowledged.
     fn take(&mut self, message: &Message) -> bool;
 
-    /// Sends messages that were taken, as far as possible within a short time. Also called while there is nothing to send.
-    /// `lost_rows`: the rows that were not sent so far.
+    /// Sends messages that were taken, as far as possible within a short time. Also called while there is
+    /// nothing to send. `lost_rows`: the rows that were not sent so far.
     ///
     /// # Errors
     /// The connection cannot be used any longer.
     fn work(&mut self, lost_rows: u64) -> Result<(), Interruption>;
 
-    /// The number of messages that the receiver has acknowledged since the last call, in the order in which they were taken.
-    /// Also called after a failure.
+    /// The number of messages that the receiver has acknowledged since the last call, in the order in which
+    /// they were taken. Also called after a failure.
     fn acknowledged(&mut self) -> usize;
 
     /// Whether the receiver accepts messages.
@@ -88,7 +92,8 @@ pub trait Protocol: Send {
     /// Appends a message.
     fn frame(&mut self, message: &Message, now: SystemTime, out: &mut Vec<u8>);
 
-    /// Appends a report about the exporter, if the protocol has one. `lost_rows`: the rows that were not sent so far.
+    /// Appends a report about the exporter, if the protocol has one. `lost_rows`: the rows that were not sent
+    /// so far.
     fn report(&mut self, lost_rows: u64, now: SystemTime, out: &mut Vec<u8>);
 }
 
@@ -101,7 +106,8 @@ pub enum Event {
     Connected,
     /// There is no connection, for this reason: another attempt follows. Reported once for each interruption.
     Disconnected(io::Error),
-    /// The receiver has refused messages, for this reason: another attempt follows. Reported once for each interruption.
+    /// The receiver has refused messages, for this reason: another attempt follows. Reported once for each
+    /// interruption.
     Rejected(String),
     /// The peer's host answers that nothing receives datagrams. Reported once.
     Refused,

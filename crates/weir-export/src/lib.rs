@@ -1,13 +1,14 @@
-//! Rows for other machines: flow records in the format IPFIX, lines as messages of syslog, and batches of columns for ClickHouse
-//! and, with `weir-kafka`, for Kafka.
+//! Rows for other machines: flow records in the format IPFIX, lines as messages of syslog, and batches of
+//! columns for ClickHouse and, with `weir-kafka`, for Kafka.
 //!
-//! A sink ([`Ipfix`]), a writer behind a sink ([`Syslog`]) or a part of a sink ([`Batches`]) makes messages, and a [`Carrier`] takes
-//! them to the receiver: as datagrams ([`Datagrams`]), or from a [`Queue`], which is in memory or on disk ([`Spool`]), over the
-//! connection of a [`Link`]. The [`Peer`] of a link is a stream over TCP ([`StreamPeer`]), to which a [`Protocol`] adds what
-//! messages need beyond their bytes, or a receiver with acknowledgements of its own ([`ClickHouse`]). Further receivers use the
-//! same link and queue.
+//! A sink ([`Ipfix`]), a writer behind a sink ([`Syslog`]) or a part of a sink ([`Batches`]) makes messages,
+//! and a [`Carrier`] takes them to the receiver: as datagrams ([`Datagrams`]), or from a [`Queue`], which is
+//! in memory or on disk ([`Spool`]), over the connection of a [`Link`]. The [`Peer`] of a link is a stream
+//! over TCP ([`StreamPeer`]), to which a [`Protocol`] adds what messages need beyond their bytes, or a
+//! receiver with acknowledgements of its own ([`ClickHouse`]). Further receivers use the same link and queue.
 //!
-//! Read `carrier.rs` first, then `link.rs`. This crate knows neither options nor the wishes of a person: `weir-cli/src/export`.
+//! Read `carrier.rs` first, then `link.rs`. This crate knows neither options nor the wishes of a person:
+//! `weir-cli/src/export`.
 #![forbid(unsafe_code)]
 
 mod batches;

@@ -1,8 +1,9 @@
 //! Messages that wait for a receiver: [`Link`], a queue and the thread that sends its messages.
 //!
-//! A connection that ends is established again, with growing pauses. A message leaves the queue when the receiver has
-//! acknowledged it; other messages are sent again on the next connection. What an acknowledgement means is up to the
-//! [`Connection`]: `stream.rs` has that of TCP, `clickhouse.rs` the answer to a request.
+//! A connection that ends is established again, with growing pauses. A message leaves the queue when the
+//! receiver has acknowledged it; other messages are sent again on the next connection. What an
+//! acknowledgement means is up to the [`Connection`]: `stream.rs` has that of TCP, `clickhouse.rs` the answer
+//! to a request.
 
 use crate::carrier::{Carrier, Connection, Event, Interruption, Notify, Peer, Standing};
 use crate::message::Message;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-/// A message in the form of its protocol, without what depends on the connection: IPFIX adds a header when the message is
-/// sent.
+/// A message in the form of its protocol, without what depends on the connection: IPFIX adds a header when
+/// the message is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Number of rows in the message.
     pub rows: u32,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// What a peer needs before this message, such as the templates of IPFIX: the same for all messages of a run. A spool
-    /// also has messages of earlier runs, which may need something else.
+    /// What a peer needs before this message, such as the templates of IPFIX: the same for all messages of a
+    /// run. A spool also has messages of earlier runs, which may need something else.
     pub context: Arc<[u8]>,
 }
 

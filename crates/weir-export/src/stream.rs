@@ -1,7 +1,7 @@
 //! Messages over TCP, to a peer without acknowledgements of its own: [`StreamPeer`].
 //!
-//! A message is acknowledged when the system of the peer has acknowledged its last byte. The peer's system acknowledges before
-//! its program reads: TCP does not tell what a program that was killed had read.
+//! A message is acknowledged when the system of the peer has acknowledged its last byte. The peer's system
+//! acknowledges before its program reads: TCP does not tell what a program that was killed had read.
 
 use crate::carrier::{Connection, Interruption, Peer, Protocol, Standing};
 use crate::message::Message;
@@ -36,8 +36,8 @@ impl fmt::Debug for StreamPeer {
 }
 
 impl StreamPeer {
-    /// A peer that `connect` connects to. `unacknowledged`: the bytes that were written and that the peer's system has not
-    /// acknowledged, also after the connection has failed.
+    /// A peer that `connect` connects to. `unacknowledged`: the bytes that were written and that the peer's
+    /// system has not acknowledged, also after the connection has failed.
     pub fn new(
         connect: Connect,
         unacknowledged: fn(&TcpStream) -> io::Result<usize>,

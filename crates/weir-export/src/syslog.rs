@@ -1,4 +1,5 @@
-//! Lines as messages of syslog (RFC 5424): [`Syslog`] is a writer behind a sink of lines, such as that of JSON.
+//! Lines as messages of syslog (RFC 5424): [`Syslog`] is a writer behind a sink of lines, such as that of
+//! JSON.
 
 use crate::carrier::{Carrier, Protocol};
 use crate::message::Message;

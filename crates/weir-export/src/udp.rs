@@ -1,4 +1,5 @@
-//! Messages as datagrams: [`Datagrams`]. UDP promises nothing: datagrams may be lost on the way, without a trace here.
+//! Messages as datagrams: [`Datagrams`]. UDP promises nothing: datagrams may be lost on the way, without a
+//! trace here.
 
 use crate::carrier::{Carrier, Event, Notify, Protocol};
 use crate::message::Message;
@@ -6,7 +7,8 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often the context is announced again, since a collector may start late or lose a datagram (RFC 7011, section 8.4).
+/// How often the context is announced again, since a collector may start late or lose a datagram (RFC 7011,
+/// section 8.4).
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(60);
 /// Likewise, in messages.
 const ANNOUNCE_MESSAGES: u32 = 1000;

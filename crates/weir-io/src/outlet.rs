@@ -1,9 +1,10 @@
-//! The thread of an output: it executes the jobs that write, so that an output that blocks delays nothing else.
+//! The thread of an output: it executes the jobs that write, so that an output that blocks delays nothing
+//! else.
 //!
-//! Jobs wait in a queue of at most [`QUEUE_BYTES_MAX`] bytes. If the queue is full, the sender waits as long as its
-//! [`Patience`] says, and then keeps the job; the caller counts the loss. A *slow* output completes jobs and is waited
-//! for. An output that completes none for the time of the patience is *blocked*: nobody waits for it until it completes
-//! one.
+//! Jobs wait in a queue of at most [`QUEUE_BYTES_MAX`] bytes. If the queue is full, the sender waits as long
+//! as its [`Patience`] says, and then keeps the job; the caller counts the loss. A *slow* output completes
+//! jobs and is waited for. An output that completes none for the time of the patience is *blocked*: nobody
+//! waits for it until it completes one.
 
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, thread};
 use std::collections::VecDeque;
@@ -48,8 +49,9 @@ impl Patience {
         Self { limit: Some(limit), completion_limit: Some(limit), ..Self::default() }
     }
 
-    /// How long to wait for one part of an output, such as one of several clients: at most `limit`, if there is one.
-    /// The part stops waiting a moment earlier than the whole output, so that the part's losses can still be reported.
+    /// How long to wait for one part of an output, such as one of several clients: at most `limit`, if there
+    /// is one. The part stops waiting a moment earlier than the whole output, so that the part's losses can
+    /// still be reported.
     #[must_use]
     pub fn of_part(&self, limit: Option<Duration>) -> Self {
         Self { limit, completion_limit: limit, lead: self.lead + PART_LEAD, end: Arc::clone(&self.end) }
@@ -66,8 +68,8 @@ impl Patience {
         self.limit.is_some()
     }
 
-    /// Senders do not wait from `of_senders` on, and nobody waits for the [completion](Outlet::wait) of outputs from
-    /// `of_completion` on. Applies to all copies; the first call counts.
+    /// Senders do not wait from `of_senders` on, and nobody waits for the [completion](Outlet::wait) of
+    /// outputs from `of_completion` on. Applies to all copies; the first call counts.
     pub fn end_at(&self, of_senders: Instant, of_completion: Instant) {
         // A later end changes nothing.
         let _ = self.end.set(End { of_senders, of_completion });
@@ -110,8 +112,8 @@ pub enum Refused {
     Thread(io::Error),
 }
 
-/// The thread of an output, which begins with the first job and ends when the outlet is dropped and its queue is empty.
-/// Dropping does not wait; [`wait`](Self::wait) does.
+/// The thread of an output, which begins with the first job and ends when the outlet is dropped and its queue
+/// is empty. Dropping does not wait; [`wait`](Self::wait) does.
 pub struct Outlet {
     shared: Arc<Shared>,
     patience: Patience,
@@ -246,7 +248,8 @@ impl Outlet {
         self.push(state, load, job)
     }
 
-    /// Adds a job that needs no room, such as the end of the output. For jobs that are sent a fixed number of times.
+    /// Adds a job that needs no room, such as the end of the output. For jobs that are sent a fixed number of
+    /// times.
     ///
     /// # Errors
     /// [`Refused::Thread`]
@@ -320,7 +323,8 @@ impl Pulse {
     }
 }
 
-/// Writes to a pipe or device in pieces, each of which is progress. A slow reader is then not taken for a blocked one.
+/// Writes to a pipe or device in pieces, each of which is progress. A slow reader is then not taken for a
+/// blocked one.
 #[derive(Debug)]
 pub struct Paced<W> {
     out: W,

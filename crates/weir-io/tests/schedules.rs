@@ -1,5 +1,6 @@
-//! The thread of an output (`outlet.rs`) under many schedules, with shuttle. No wait times out here, so a wake-up that is
-//! lost is a deadlock, which shuttle reports together with the schedule (`shuttle::replay` repeats it).
+//! The thread of an output (`outlet.rs`) under many schedules, with shuttle. No wait times out here, so a
+//! wake-up that is lost is a deadlock, which shuttle reports together with the schedule (`shuttle::replay`
+//! repeats it).
 
 mod sync {
     pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};

@@ -1,7 +1,8 @@
 //! Compares the reader with tshark on captures from other projects.
 //!
-//! The captures are not part of the project. `WEIR_TRACES` is their folder; the default is a folder beside the project.
-//! If the folder does not exist, the test says so and passes. Each capture has its tshark results in NAME.expect.json.
+//! The captures are not part of the project. `WEIR_TRACES` is their folder; the default is a folder beside
+//! the project. If the folder does not exist, the test says so and passes. Each capture has its tshark
+//! results in NAME.expect.json.
 
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};

@@ -1,16 +1,16 @@
 //! The contract between a program (interpreted or native) and the engine that runs it.
 //!
-//! The engine calls [`Program::head`] on every packet of a burst and overlaps the flow lookups that the heads request.
-//! Then it calls [`Program::resume`] with the flow of each packet, in packet order, until the program returns
-//! [`Step::Done`]. A running program calls the engine through [`Host`].
+//! The engine calls [`Program::head`] on every packet of a burst and overlaps the flow lookups that the heads
+//! request. Then it calls [`Program::resume`] with the flow of each packet, in packet order, until the
+//! program returns [`Step::Done`]. A running program calls the engine through [`Host`].
 
 use crate::graph::{Event, Graph, Sequence, Table, Var, VarKind};
 use crate::key::KEY_WORDS_MAX;
 use std::sync::Arc;
 use weir_packet::{Block, Direction, DropReason, LinkType, PacketMeta, Retention};
 
-/// Maximum number of words that are live across a lookup: one byte per bool (at most three per predicate), one word per
-/// number.
+/// Maximum number of words that are live across a lookup: one byte per bool (at most three per predicate),
+/// one word per number.
 pub const LIVE_VALUES_MAX: usize = 512;
 /// Flag in [`Continuation::swap`]: if this packet creates the flow, its sender is the responder.
 pub const REVERSED: u32 = 2;
@@ -19,15 +19,16 @@ pub const FUELS_MAX: usize = 256;
 /// Maximum number of slots of a packet's record.
 pub const OUTS_MAX: usize = 384;
 
-/// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the in-order bytes of the originator, and of the
-/// responder, are wanted. A side's bit is cleared once that side is finished, for example at a cutoff.
+/// Bits of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the in-order bytes of the originator,
+/// and of the responder, are wanted. A side's bit is cleared once that side is finished, for example at a
+/// cutoff.
 pub const WANTS_BYTES: [u64; 2] = [1, 8];
 /// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the flow's record is wanted.
 pub const WANTS_RECORD: u64 = 2;
 /// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the flow's events are wanted.
 pub const WANTS_EVENTS: u64 = 4;
-/// Number of bits of [`EngineVar::Verdict`](crate::engine_var::EngineVar::Verdict) that describe all sessions of a flow
-/// together: the highest bits of its first word.
+/// Number of bits of [`EngineVar::Verdict`](crate::engine_var::EngineVar::Verdict) that describe all sessions
+/// of a flow together: the highest bits of its first word.
 pub const VERDICT_FLAGS: usize = 2;
 /// Default idle timeout of flows whose layer declares none, in milliseconds.
 pub const TIMEOUT_MS: u32 = 300_000;
@@ -42,7 +43,8 @@ pub const SEQ_RETRANSMITTED: u64 = 2;
 pub const SEQ_OUT_OF_WINDOW: u64 = 3;
 /// Queued, and a limit was reached: the next bytes, from `seq.next`, follow a gap.
 pub const SEQ_FORCED: u64 = 4;
-/// Added to the status if the sequence reports it: some bytes differ from the bytes kept for the same sequence numbers.
+/// Added to the status if the sequence reports it: some bytes differ from the bytes kept for the same
+/// sequence numbers.
 pub const SEQ_INCONSISTENT: u64 = 8;
 
 /// Maximum number of values that a sequence stores with each piece.
@@ -65,9 +67,9 @@ pub const GAP_LINK: LinkType = LinkType(u16::MAX);
 /// Number of [`gap_packet`]. Packets are numbered from 1.
 pub const GAP_NUMBER: u64 = 0;
 
-/// The empty packet that stands for a gap found when a flow of `table` ends, which no packet shows. The program requests
-/// a lookup, and is resumed with the flow that ends and the direction of the missing bytes. If it requests none, nothing
-/// depends on such gaps.
+/// The empty packet that stands for a gap found when a flow of `table` ends, which no packet shows. The
+/// program requests a lookup, and is resumed with the flow that ends and the direction of the missing bytes.
+/// If it requests none, nothing depends on such gaps.
 pub fn gap_packet(table: Table) -> PacketMeta {
     PacketMeta { number: GAP_NUMBER, link: GAP_LINK, interface: table.0 as u16, ..PacketMeta::default() }
 }
@@ -94,8 +96,8 @@ impl Slice {
         self.block.range(self.offset as usize, self.length as usize)
     }
 
-    /// A reference to the range of `block` that `bytes` occupies; `None` if the bytes are not in `block`. Valid while
-    /// the current packet is processed; call [`hold`](Self::hold) to keep it longer.
+    /// A reference to the range of `block` that `bytes` occupies; `None` if the bytes are not in `block`.
+    /// Valid while the current packet is processed; call [`hold`](Self::hold) to keep it longer.
     pub fn within(block: &Arc<Block>, bytes: &[u8]) -> Option<Self> {
         let offset = u32::try_from(block.locate(bytes)?).ok()?;
         let length = u32::try_from(bytes.len()).ok()?;
@@ -108,8 +110,8 @@ impl Slice {
         Self { block: Arc::new(Block::from(bytes.to_vec())), offset: 0, length }
     }
 
-    /// The reference itself if its block may be kept after the burst. `None` if the memory returns to its source with
-    /// the burst: then the bytes must be copied ([`copy_of`](Self::copy_of)).
+    /// The reference itself if its block may be kept after the burst. `None` if the memory returns to its
+    /// source with the burst: then the bytes must be copied ([`copy_of`](Self::copy_of)).
     ///
     /// All code that keeps packet bytes by reference calls this function.
     pub fn hold(self) -> Option<Self> {
@@ -217,13 +219,14 @@ pub trait Host {
     /// Inserts bytes into a sequence.
     fn seq_insert(&mut self, offer: SeqInsert<'_>) -> SeqInserted;
 
-    /// Acknowledges all sequence numbers of a direction before `at`, whether or not the capture contains them.
+    /// Acknowledges all sequence numbers of a direction before `at`, whether or not the capture contains
+    /// them.
     fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
         let _ = (of, at);
     }
 
-    /// Records that a direction's numbers begin at `at`, because their receiver says so. No effect once numbers of the
-    /// direction have passed.
+    /// Records that a direction's numbers begin at `at`, because their receiver says so. No effect once
+    /// numbers of the direction have passed.
     fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
         let _ = (of, at);
     }
@@ -233,8 +236,8 @@ pub trait Host {
         let _ = of;
     }
 
-    /// The next queued bytes that are in order: of this direction, or of the opposite one if this direction's packet
-    /// acknowledged them.
+    /// The next queued bytes that are in order: of this direction, or of the opposite one if this direction's
+    /// packet acknowledged them.
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
         let _ = of;
         None
@@ -246,28 +249,30 @@ pub trait Host {
         Slice::default()
     }
 
-    /// Appends in-order bytes to a direction's input for messages. `whole` is empty, or has the flags of a chunk
-    /// ([`WHOLE_EDGE`], [`WHOLE_BEGINS`], [`WHOLE_ENDS`]) and then the values of its chunked message.
+    /// Appends in-order bytes to a direction's input for messages. `whole` is empty, or has the flags of a
+    /// chunk ([`WHOLE_EDGE`], [`WHOLE_BEGINS`], [`WHOLE_ENDS`]) and then the values of its chunked message.
     fn collect(&mut self, of: FlowSide<'_>, bytes: OrderedBytes<'_>, whole: &[u64]) {
         let _ = (of, bytes, whole);
     }
 
-    /// Value `number` that the first chunk of the current chunked message carried; 0 if there is no current one.
+    /// Value `number` that the first chunk of the current chunked message carried; 0 if there is no current
+    /// one.
     fn whole_value(&mut self, number: usize) -> u64 {
         let _ = number;
         0
     }
 
-    /// The first contiguous run of a direction's collected bytes that may contain a message, or an empty slice. The run
-    /// becomes the current run, to which [`Host::next_messages`] and [`Host::whole_value`] refer.
+    /// The first contiguous run of a direction's collected bytes that may contain a message, or an empty
+    /// slice. The run becomes the current run, to which [`Host::next_messages`] and [`Host::whole_value`]
+    /// refer.
     fn messages(&mut self, of: FlowSide<'_>) -> Slice {
         let _ = of;
         Slice::default()
     }
 
-    /// Consumes the first `done` bytes of the current run, a finished message. The next message needs `wanted` bytes,
-    /// or `wanted` is [`MESSAGES_LOST`] or [`MESSAGES_LATER`]. Returns the rest of the run, or the next run, or an
-    /// empty slice if there is no current run.
+    /// Consumes the first `done` bytes of the current run, a finished message. The next message needs
+    /// `wanted` bytes, or `wanted` is [`MESSAGES_LOST`] or [`MESSAGES_LATER`]. Returns the rest of the run,
+    /// or the next run, or an empty slice if there is no current run.
     fn next_messages(&mut self, done: u64, wanted: u64) -> Slice {
         let _ = (done, wanted);
         Slice::default()
@@ -316,12 +321,12 @@ pub enum Step {
     Restart,
 }
 
-/// The state of one packet between head and tail. Reused for other packets without being cleared. The fields that every
-/// packet uses come first, within a few cache lines.
+/// The state of one packet between head and tail. Reused for other packets without being cleared. The fields
+/// that every packet uses come first, within a few cache lines.
 ///
-/// Only the program can change the state from which native code resumes after a lookup (the resume point and the live
-/// values). A program binds the continuation to itself and to the packet's frame, and refuses to resume with any other
-/// binding.
+/// Only the program can change the state from which native code resumes after a lookup (the resume point and
+/// the live values). A program binds the continuation to itself and to the packet's frame, and refuses to
+/// resume with any other binding.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub struct Continuation {
@@ -338,8 +343,9 @@ pub struct Continuation {
     pause: u16,
     /// The engine's hash of the key.
     pub hash: u64,
-    /// One bit for each of the first 64 classes that the packet belongs to; the slots [`EngineSlot::FurtherTerms`](crate::slot::EngineSlot) hold the
-    /// other classes. Valid after [`Step::Done`].
+    /// One bit for each of the first 64 classes that the packet belongs to; the slots
+    /// [`EngineSlot::FurtherTerms`](crate::slot::EngineSlot) hold the other classes. Valid after
+    /// [`Step::Done`].
     pub terms: u64,
     /// The binding: the program's secret, and address and length of the frame; 0 if unbound.
     bound: [u64; 3],
@@ -420,9 +426,9 @@ impl Continuation {
         self.resume as usize
     }
 
-    /// Whether a packet should try the fast path ([`crate::fast_path`]). After many packets in a row left it, the
-    /// next packets do not try it, because the work of the fast path is repeated when it is left. Affects speed
-    /// only.
+    /// Whether a packet should try the fast path ([`crate::fast_path`]). After many packets in a row left it,
+    /// the next packets do not try it, because the work of the fast path is repeated when it is left. Affects
+    /// speed only.
     #[inline]
     pub fn tries_fast_path(&mut self) -> bool {
         let tries = self.pause == 0;
@@ -439,14 +445,15 @@ impl Continuation {
         }
     }
 
-    /// Binds the continuation to the program with this secret and to a frame: the state was saved by that program's
-    /// head, run on that frame. Code that does not know the secret cannot bind.
+    /// Binds the continuation to the program with this secret and to a frame: the state was saved by that
+    /// program's head, run on that frame. Code that does not know the secret cannot bind.
     #[inline]
     pub fn bind(&mut self, secret: u64, frame: &[u8]) {
         self.bound = [secret, frame.as_ptr() as u64, frame.len() as u64];
     }
 
-    /// Whether the sender is second in the key, and whether the sender is the responder of a flow created now.
+    /// Whether the sender is second in the key, and whether the sender is the responder of a flow created
+    /// now.
     #[inline]
     pub fn sender(&self) -> (bool, bool) {
         (self.swap & 1 != 0, self.swap & REVERSED != 0)
@@ -489,13 +496,13 @@ pub trait Program: Send + Sync {
     /// The layout of the variables of each table's flow records.
     fn layout(&self) -> &Layout;
 
-    /// Runs the part before the first lookup. Accesses only the packet and `k`, which it releases first; slots of
-    /// [`Continuation::outs`] that it does not store keep their old values.
+    /// Runs the part before the first lookup. Accesses only the packet and `k`, which it releases first;
+    /// slots of [`Continuation::outs`] that it does not store keep their old values.
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step;
 
     /// Resumes after a lookup; [`Continuation::resume`](Continuation::resume()) is the lookup's index in
-    /// [`crate::liveness::lookups`]. After a restart the program resumes from the same lookup again, with the same
-    /// values.
+    /// [`crate::liveness::lookups`]. After a restart the program resumes from the same lookup again, with the
+    /// same values.
     fn resume(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step;
 
     /// Reports that `packets` more packets were run. A frequently run program may be recompiled with better
@@ -504,14 +511,15 @@ pub trait Program: Send + Sync {
         let _ = packets;
     }
 
-    /// Runs a graph without a packet (a deferred predicate) on the numbers and bytes of a record. Returns its terms.
+    /// Runs a graph without a packet (a deferred predicate) on the numbers and bytes of a record. Returns its
+    /// terms.
     fn ask(&self, numbers: &[u64], bytes: &[&[u8]], k: &mut Continuation) -> u64;
 }
 
 /// Layout of the variables of flow records: native byte order (little-endian), aligned to their size.
 ///
-/// A variable with one instance per side is stored twice; the responder's is [`Layout::stride`] bytes after the
-/// originator's.
+/// A variable with one instance per side is stored twice; the responder's is [`Layout::stride`] bytes after
+/// the originator's.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     offsets: Vec<u32>,
@@ -520,8 +528,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays out all variables of a graph. Per table: the originator's, the responder's, then the shared ones, each
-    /// group by descending size.
+    /// Lays out all variables of a graph. Per table: the originator's, the responder's, then the shared ones,
+    /// each group by descending size.
     pub fn of(graph: &Graph) -> Self {
         let bytes = |kind: VarKind| match kind {
             VarKind::Bits(bits) => u32::from(bits) / 8,

@@ -1,8 +1,9 @@
 //! Builds graphs: a cursor that appends instructions, and variables that become block parameters.
 //!
-//! Lowering uses variables that are assigned on some paths and read on others. [`Builder::write`] and [`Builder::read`]
-//! convert them to static single assignment form on the fly, by the algorithm of Braun et al., "Simple and Efficient
-//! Construction of Static Single Assignment Form" (CC 2013): a block is *sealed* once all its predecessors are known.
+//! Lowering uses variables that are assigned on some paths and read on others. [`Builder::write`] and
+//! [`Builder::read`] convert them to static single assignment form on the fly, by the algorithm of Braun et
+//! al., "Simple and Efficient Construction of Static Single Assignment Form" (CC 2013): a block is *sealed*
+//! once all its predecessors are known.
 
 use crate::graph::{
     BinaryOp, Block, BlockData, CompareOp, Fuel, Graph, Inst, Op, Target, Terminator, Type, Value, Values,
@@ -147,9 +148,9 @@ impl Builder {
     }
 
     fn read_in(&mut self, variable: Variable, block: Block) -> Value {
-        // Walks up single predecessors without recursion, because stacks of layers make long chains. The result is
-        // cached in the block of the read, for reads in later blocks; after a long walk also midway, for reads in
-        // blocks that branch off there.
+        // Walks up single predecessors without recursion, because stacks of layers make long chains. The
+        // result is cached in the block of the read, for reads in later blocks; after a long walk also
+        // midway, for reads in blocks that branch off there.
         let (mut steps, mut at, mut midway) = (0, block, block);
         let value = loop {
             if let Some(&value) = self.definitions.get(&(variable, at)) {
@@ -319,8 +320,8 @@ impl Builder {
         self.end(Terminator::Check { buf, offset, bytes, then: to(then), otherwise: to(otherwise) });
     }
 
-    /// Ends the current block with a bounded loop edge: to `then` at most `max` times per packet, then to `otherwise`.
-    /// Uses a new fuel.
+    /// Ends the current block with a bounded loop edge: to `then` at most `max` times per packet, then to
+    /// `otherwise`. Uses a new fuel.
     pub fn again(&mut self, max: u32, then: Block, otherwise: Block) -> Fuel {
         let fuel = Fuel(self.graph.fuels);
         self.graph.fuels += 1;
@@ -343,7 +344,8 @@ pub fn to(block: Block) -> Target {
 mod tests {
     use super::*;
 
-    /// A variable that is 7, or 8 on one of two paths. Returns its value at the join, and the parameters there.
+    /// A variable that is 7, or 8 on one of two paths. Returns its value at the join, and the parameters
+    /// there.
     fn at_the_join(is_changed: bool) -> (Value, Value, Vec<Value>) {
         let mut b = Builder::new(Graph::default());
         let variable = b.variable(Type::Int);

@@ -18,8 +18,9 @@ fn fold(mut sum: u64) -> u64 {
     sum
 }
 
-/// Adds four 16-bit words at a time in the machine's byte order. A carry out of one word enters the next, so byte order
-/// only affects the byte order of the result (RFC 1071, section 2). At most 2^32 words fit the sum.
+/// Adds four 16-bit words at a time in the machine's byte order. A carry out of one word enters the next, so
+/// byte order only affects the byte order of the result (RFC 1071, section 2). At most 2^32 words fit the
+/// sum.
 fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
     let mut last = [0; 4];

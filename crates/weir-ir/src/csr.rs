@@ -8,8 +8,8 @@ pub(crate) struct Csr<T> {
 }
 
 impl<T: Copy + Default> Csr<T> {
-    /// Builds `count` lists from the pairs (list, item) that `each` yields. Calls `each` twice. Each list keeps the
-    /// order of its items.
+    /// Builds `count` lists from the pairs (list, item) that `each` yields. Calls `each` twice. Each list
+    /// keeps the order of its items.
     pub(crate) fn of(count: usize, each: impl Fn(&mut dyn FnMut(usize, T))) -> Self {
         let mut start = vec![0u32; count + 1];
         each(&mut |list, _| start[list + 1] += 1);

@@ -1,8 +1,9 @@
 //! The control-flow graph of a graph: block order, predecessors, dominators, loops.
 //!
 //! Everything here concerns blocks that are reachable from the entry. Unreachable blocks have no order and no
-//! dominator, and are not listed as predecessors. The dominator tree is computed as in Cooper, Harvey, Kennedy, "A
-//! Simple, Fast Dominance Algorithm" (2001): graphs here are small and almost reducible, so two rounds suffice.
+//! dominator, and are not listed as predecessors. The dominator tree is computed as in Cooper, Harvey,
+//! Kennedy, "A Simple, Fast Dominance Algorithm" (2001): graphs here are small and almost reducible, so two
+//! rounds suffice.
 
 use crate::csr::Csr;
 use crate::graph::{Block, Graph};
@@ -16,8 +17,8 @@ pub struct ControlFlow {
     position: Vec<u32>,
     predecessors: Csr<Block>,
     dominator: Vec<u32>,
-    /// Entry and exit times of a walk over the dominator tree: a block dominates another if and only if its interval
-    /// encloses the other's.
+    /// Entry and exit times of a walk over the dominator tree: a block dominates another if and only if its
+    /// interval encloses the other's.
     interval: Vec<(u32, u32)>,
 }
 
@@ -58,13 +59,14 @@ impl ControlFlow {
         self.position[block.index()] != NONE
     }
 
-    /// Whether an edge leads to a block that is not later in the order. Both blocks must be reachable. Every loop
-    /// contains such an edge.
+    /// Whether an edge leads to a block that is not later in the order. Both blocks must be reachable. Every
+    /// loop contains such an edge.
     pub fn goes_back(&self, from: Block, to: Block) -> bool {
         self.position[to.index()] <= self.position[from.index()]
     }
 
-    /// The reachable predecessors of a block: one entry per edge, so a branch with two equal targets counts twice.
+    /// The reachable predecessors of a block: one entry per edge, so a branch with two equal targets counts
+    /// twice.
     pub fn predecessors(&self, block: Block) -> &[Block] {
         self.predecessors.at(block.index())
     }

@@ -1,7 +1,7 @@
 //! The variables of flow records that are part of the contract between programs and the engine.
 //!
-//! Lowering declares them, programs read and write them, and the engine finds them by [`EngineVar`] in a graph's
-//! declarations. Every other variable of a flow record belongs to a layer, whose text names it.
+//! Lowering declares them, programs read and write them, and the engine finds them by [`EngineVar`] in a
+//! graph's declarations. Every other variable of a flow record belongs to a layer, whose text names it.
 //!
 //! A new engine variable is one line of the table in this file.
 
@@ -62,22 +62,23 @@ engine_vars! {
     TimeoutMs = "$timeout_ms", VarKind::Bits(32), shared;
     /// What is still wanted of the flow: [`WANTS_BYTES`](crate::abi::WANTS_BYTES) and other bits.
     Wants = "$wants", VarKind::Bits(8), shared;
-    /// One bit for every class that any packet of the flow belonged to. More than 64 classes take several words.
+    /// One bit for every class that any packet of the flow belonged to. More than 64 classes take several
+    /// words.
     Terms = "$terms", VarKind::Bits(64), shared;
-    /// While a packet's tail runs: the classes that parsing the rest of the packet may still decide; as many words as
-    /// `Terms`.
+    /// While a packet's tail runs: the classes that parsing the rest of the packet may still decide; as many
+    /// words as `Terms`.
     OpenTerms = "$open", VarKind::Bits(64), shared;
     /// The decisions about the flow so far, in as many words as they take; written by the engine only.
     Verdict = "$verdict", VarKind::Bits(64), shared;
-    /// The messages that a direction carries: the number of the edge to them plus one; 0 for none. If this variable is
-    /// declared, programs collect bytes for messages.
+    /// The messages that a direction carries: the number of the edge to them plus one; 0 for none. If this
+    /// variable is declared, programs collect bytes for messages.
     Messages = "$messages", VarKind::Bits(16), each_side;
     /// The next expected sequence number, modulo 2 to the power of the sequence's bits.
     SeqNext = "$seq.next", VarKind::Bits(64), each_side;
     /// The highest sequence number seen, relative to the first one; does not wrap.
     SeqHigh = "$seq.high", VarKind::Bits(64), each_side;
-    /// The flags of [`crate::sequence`]. From [`PASSED_SHIFT`](crate::sequence::PASSED_SHIFT) on: the number of
-    /// segments with payload that the program handled by itself and that the engine has not yet counted.
+    /// The flags of [`crate::sequence`]. From [`PASSED_SHIFT`](crate::sequence::PASSED_SHIFT) on: the number
+    /// of segments with payload that the program handled by itself and that the engine has not yet counted.
     SeqFlags = "$seq.flags", VarKind::Bits(32), each_side;
     /// Missing bytes that were skipped.
     SeqMissing = "$seq.missing_bytes", VarKind::Bits(64), each_side;
@@ -98,7 +99,8 @@ impl EngineVar {
         Self::SEQUENCE.contains(&self)
     }
 
-    /// Whether a flow record may contain several words of the variable, each declared as a variable of its own.
+    /// Whether a flow record may contain several words of the variable, each declared as a variable of its
+    /// own.
     pub fn has_words(self) -> bool {
         matches!(self, Self::Terms | Self::OpenTerms | Self::Verdict)
     }
@@ -145,7 +147,8 @@ pub enum VarName {
 }
 
 impl VarName {
-    /// The name in the text form of graphs: `$terms`, `$terms.1` for the second word, `scale` for a layer's variable.
+    /// The name in the text form of graphs: `$terms`, `$terms.1` for the second word, `scale` for a layer's
+    /// variable.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             VarName::Engine(var, 0) => Cow::Borrowed(var.text()),
@@ -198,7 +201,8 @@ impl PartialEq<str> for VarName {
 }
 
 impl Graph {
-    /// The variable of a table with this name: an [`EngineVar`], the `str` of a layer's variable, or a [`VarName`].
+    /// The variable of a table with this name: an [`EngineVar`], the `str` of a layer's variable, or a
+    /// [`VarName`].
     pub fn find_var<N: ?Sized>(&self, table: Table, name: &N) -> Option<Var>
     where
         VarName: PartialEq<N>,

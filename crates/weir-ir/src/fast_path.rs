@@ -1,16 +1,17 @@
 //! The fast path: the path that most packets take, as a separate graph.
 //!
-//! A layer that may occur repeatedly is a loop in the graph. Its input is passed as parameters, because it may come
-//! from any lower layer. In the first iteration of a usual layer ([`Graph::usual`](crate::graph::Graph::usual)) almost
-//! everything about it is known: its offset, that the packet is not a quoted one, that the loop counter is 0.
-//! [`fast_path_of`] follows the graph from its entry through usual layers, upwards, and copies the blocks on the way; the
-//! passes then fold the constants. Edges that are left out end in [`Terminator::Rejoin`]: the whole graph processes the
-//! packet from its entry. That is correct because nothing before a lookup has an effect except on the packet's record.
-//! A lookup ends the fast path, too: the tail belongs to the whole graph.
+//! A layer that may occur repeatedly is a loop in the graph. Its input is passed as parameters, because it
+//! may come from any lower layer. In the first iteration of a usual layer
+//! ([`Graph::usual`](crate::graph::Graph::usual)) almost everything about it is known: its offset, that the
+//! packet is not a quoted one, that the loop counter is 0. [`fast_path_of`] follows the graph from its entry
+//! through usual layers, upwards, and copies the blocks on the way; the passes then fold the constants. Edges
+//! that are left out end in [`Terminator::Rejoin`]: the whole graph processes the packet from its entry. That
+//! is correct because nothing before a lookup has an effect except on the packet's record. A lookup ends the
+//! fast path, too: the tail belongs to the whole graph.
 //!
-//! The result contains no loop, no code after lookups, and only the first-named link type. It is Rubik's parse tree
-//! unfolded (Rubik §5.1) as far as it pays: the code compiled at startup is small and fast, and the whole graph's head
-//! is compiled when a packet needs it.
+//! The result contains no loop, no code after lookups, and only the first-named link type. It is Rubik's
+//! parse tree unfolded (Rubik §5.1) as far as it pays: the code compiled at startup is small and fast, and
+//! the whole graph's head is compiled when a packet needs it.
 
 use crate::build::to;
 use crate::graph::{Block, BlockData, Fuel, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
@@ -19,8 +20,8 @@ use crate::liveness::{Crossing, crossings};
 /// Maximum number of copied instructions; the rest is left to the whole graph.
 const INSTS_MAX: usize = 2_000;
 
-/// The fast path of a whole graph, before any pass. `None` if the stack marks nothing as usual, or if nothing is
-/// left out.
+/// The fast path of a whole graph, before any pass. `None` if the stack marks nothing as usual, or if nothing
+/// is left out.
 pub fn fast_path_of(graph: &Graph) -> Option<Graph> {
     if graph.usual.is_empty() {
         return None;
@@ -142,8 +143,8 @@ impl Copier<'_> {
         Some(())
     }
 
-    /// Calls `change` with a function from values to their copies. `None` if a value has no copy, which would be a bug:
-    /// then there is no fast path, which only costs speed.
+    /// Calls `change` with a function from values to their copies. `None` if a value has no copy, which would
+    /// be a bug: then there is no fast path, which only costs speed.
     fn map(&self, place: usize, change: impl FnOnce(&mut dyn FnMut(Value) -> Value)) -> Option<()> {
         let mut all = true;
         change(&mut |value| {
@@ -194,7 +195,8 @@ impl Copier<'_> {
 
     /// The copy of an edge's target.
     fn target(&mut self, place: usize, target: &Target) -> Option<Target> {
-        // Tests for a loop before copying its head: a copy of the head would hide the copies of the passed values.
+        // Tests for a loop before copying its head: a copy of the head would hide the copies of the passed
+        // values.
         let leads_out = match self.graph.block(target.block).terminator {
             Terminator::Again { fuel, .. } => !self.is_entered(place, fuel),
             _ => self.is_cold[target.block.index()],
@@ -257,8 +259,8 @@ impl Copier<'_> {
     }
 }
 
-/// Blocks from which every path leads to an end with a reason, to a loop that is not marked as usual, or to a lookup in
-/// a one-sided table, such as the fragments of a datagram.
+/// Blocks from which every path leads to an end with a reason, to a loop that is not marked as usual, or to a
+/// lookup in a one-sided table, such as the fragments of a datagram.
 fn cold(graph: &Graph) -> Vec<bool> {
     let mut is_cold = vec![false; graph.blocks.len()];
     let mut order = vec![];

@@ -1,9 +1,10 @@
 //! The graph: blocks of instructions in static single assignment form, with block parameters.
 //!
-//! A graph is a complete program: stack, filters and wanted types. It is run once per packet, from [`Graph::entry`] to
-//! [`Terminator::Done`]. A [`Terminator::Lookup`] suspends the program so that the engine can find the flow (the
-//! lookups of many packets overlap); the program then resumes at the named block with the flow. The part before the
-//! first lookup is the *head*, which accesses only the packet. The part after it is the *tail*.
+//! A graph is a complete program: stack, filters and wanted types. It is run once per packet, from
+//! [`Graph::entry`] to [`Terminator::Done`]. A [`Terminator::Lookup`] suspends the program so that the engine
+//! can find the flow (the lookups of many packets overlap); the program then resumes at the named block with
+//! the flow. The part before the first lookup is the *head*, which accesses only the packet. The part after
+//! it is the *tail*.
 //!
 //! Text form (printed by `Display`, parsed by [`crate::text`]):
 //! ```text
@@ -28,9 +29,9 @@
 //!     done v8 truncated
 //! ```
 //!
-//! Grammar. A line holds one declaration, block head, instruction or terminator; `;` starts a comment. Declarations are
-//! numbered from 0 in order. `[x]` is optional, `x*` is repeated, `x,*` is repeated with commas between; `v`, `table`,
-//! `block` and so on stand for `v7`, `table0`, `block3`.
+//! Grammar. A line holds one declaration, block head, instruction or terminator; `;` starts a comment.
+//! Declarations are numbered from 0 in order. `[x]` is optional, `x*` is repeated, `x,*` is repeated with
+//! commas between; `v`, `table`, `block` and so on stand for `v7`, `table0`, `block3`.
 //! ```text
 //! declaration = graph "NAME"
 //!             | tableN NAME [two_sided] [observed] [ends] [delivers] [asked] [scattered]
@@ -78,32 +79,33 @@
 //!             | rejoin [lookup NUMBER (v,*) entered (fuel,*)]
 //! target      = block [(v,*)]
 //! ```
-//! The flags of tables, variables and sequences (`two_sided`, `ends` …) are explained at the fields of the same names:
-//! [`TableDecl`], [`VarDecl`], [`SequenceDecl`].
-//! KEY_PART is `NAME (address | mac | number | port | other) BITS [first | second]` ([`crate::key`]).
-//! VAR is the NAME of a layer's variable, or the quoted name of a [`crate::engine_var::EngineVar`], which begins with
-//! `$`. A NAME that is not letters, digits, `_` and `.` is quoted. Quoted text has the usual escapes `\"`, `\\` and
+//! The flags of tables, variables and sequences (`two_sided`, `ends` …) are explained at the fields of the
+//! same names: [`TableDecl`], [`VarDecl`], [`SequenceDecl`]. KEY_PART is
+//! `NAME (address | mac | number | port | other) BITS [first | second]` ([`crate::key`]). VAR is the NAME of
+//! a layer's variable, or the quoted name of a [`crate::engine_var::EngineVar`], which begins with `$`. A
+//! NAME that is not letters, digits, `_` and `.` is quoted. Quoted text has the usual escapes `\"`, `\\` and
 //! `\xNN` (a byte). Unreachable blocks are printed like others. Instructions are declared in the table
 //! `graph/operations.rs`, from which their printer and parser follow.
 //!
 //! Invariants, checked by [`crate::verify`]; for unreachable blocks only that all names exist and types fit:
 //! 1. Every value is defined once, and its definition dominates its uses. Types fit.
-//! 2. Every load is dominated by the passing edge of a [`Terminator::Check`] that proves its bytes, on the same buffer
-//!    or on one narrowed from it. An offset is traced to its root through additions of constants that cannot wrap. A
-//!    check is exact: `offset + bytes <= length` without wrapping. Buffers are shorter than 4 GiB, so a passing check
-//!    also bounds its offset.
-//! 3. Every cycle of blocks contains a [`Terminator::Again`], so the work per packet is bounded. (Its counters keep
-//!    counting across lookups, whose number the engine bounds.)
-//! 4. `get`, `set`, `append` and sequences use a flow of their own table. They have a side if and only if the variable
-//!    or table has sides. A flow is not used after the next lookup. All paths to a `restart` come from the same lookup.
+//! 2. Every load is dominated by the passing edge of a [`Terminator::Check`] that proves its bytes, on the
+//!    same buffer or on one narrowed from it. An offset is traced to its root through additions of constants
+//!    that cannot wrap. A check is exact: `offset + bytes <= length` without wrapping. Buffers are shorter
+//!    than 4 GiB, so a passing check also bounds its offset.
+//! 3. Every cycle of blocks contains a [`Terminator::Again`], so the work per packet is bounded. (Its
+//!    counters keep counting across lookups, whose number the engine bounds.)
+//! 4. `get`, `set`, `append` and sequences use a flow of their own table. They have a side if and only if the
+//!    variable or table has sides. A flow is not used after the next lookup. All paths to a `restart` come
+//!    from the same lookup.
 //! 5. Integers are unsigned and 64 bits wide; shifts by 64 or more give 0.
 //! 6. `rejoin` occurs only in fast paths ([`crate::fast_path`]), which are run before their whole graph.
-//!    `weir-codegen`, which compiles both, checks that the values of a `rejoin` are the values from which the whole
-//!    graph resumes.
-//! 7. A key has as many words as its table's layout. If a table declares no layout, all its lookups have keys of the
-//!    same size.
-//! 8. The limits of [`crate::abi`] and [`crate::key`] hold: words of a key, values across a lookup, slots of the
-//!    record.
+//!    `weir-codegen`, which compiles both, checks that the values of a `rejoin` are the values from which the
+//!    whole graph resumes.
+//! 7. A key has as many words as its table's layout. If a table declares no layout, all its lookups have keys
+//!    of the same size.
+//! 8. The limits of [`crate::abi`] and [`crate::key`] hold: words of a key, values across a lookup, slots of
+//!    the record.
 
 mod op;
 pub(crate) mod operations;
@@ -343,12 +345,14 @@ pub enum Terminator {
         /// Target once it is exhausted.
         otherwise: Target,
     },
-    /// Suspends the program until the engine has found or created the flow. Continues at `then`, whose parameters are
-    /// the flow, a bool (false: the packet is from the originator) and a bool (true: the flow is new).
+    /// Suspends the program until the engine has found or created the flow. Continues at `then`, whose
+    /// parameters are the flow, a bool (false: the packet is from the originator) and a bool (true: the flow
+    /// is new).
     Lookup {
         /// The table.
         table: Table,
-        /// The words of the key (ints) in the table's [`KeyLayout`]. In a two-sided table the lesser side comes first.
+        /// The words of the key (ints) in the table's [`KeyLayout`]. In a two-sided table the lesser side
+        /// comes first.
         key: Vec<Value>,
         /// A bool: the sender is second in the key.
         swap: Value,
@@ -364,8 +368,8 @@ pub enum Terminator {
     Rejoin {
         /// The lookup's index in [`crate::liveness::lookups`] of the whole graph.
         lookup: Option<u32>,
-        /// The values that are live across the lookup, by [`crate::liveness::Liveness::across`], except constants and
-        /// the frame.
+        /// The values that are live across the lookup, by [`crate::liveness::Liveness::across`], except
+        /// constants and the frame.
         values: Vec<Value>,
         /// Loops of which the first iteration has been done; all other loops have not been entered.
         entered: Vec<Fuel>,
@@ -408,8 +412,8 @@ pub struct TableDecl {
     pub asked: bool,
     /// Whether packets of an instance may reach several workers. If so, workers share the table.
     pub scattered: bool,
-    /// The connection of which a flow is part, by name. The part has the same key and no record of its own; if the
-    /// connection was looked up before, its packets are those of the connection.
+    /// The connection of which a flow is part, by name. The part has the same key and no record of its own;
+    /// if the connection was looked up before, its packets are those of the connection.
     pub part: Option<String>,
     /// The layer whose session protocols its bytes carry, if that is not the layer itself.
     pub carries: Option<String>,
@@ -466,16 +470,18 @@ pub struct SequenceDecl {
     pub retain: bool,
     /// Whether only sequence ranges are kept, because the bytes are unwanted.
     pub headers_only: bool,
-    /// Whether, of overlapping bytes, the last ones win while they are kept; else the receiver's policy decides.
+    /// Whether, of overlapping bytes, the last ones win while they are kept; else the receiver's policy
+    /// decides.
     pub overwrite: bool,
     /// Whether a partial overlap with earlier bytes discards everything kept; nothing is assembled then.
     pub distinct: bool,
-    /// Whether contradicting retransmissions are reported ([`SEQ_INCONSISTENT`](crate::abi::SEQ_INCONSISTENT)).
+    /// Whether contradicting retransmissions are reported
+    /// ([`SEQ_INCONSISTENT`](crate::abi::SEQ_INCONSISTENT)).
     pub tells: bool,
     /// Number of values stored with each piece.
     pub metas: u8,
-    /// Number of these values, from the first, that describe the piece as a chunk of a chunked message, and the
-    /// message's values ([`Op::Collect`]). 0: the sequence has no chunked messages.
+    /// Number of these values, from the first, that describe the piece as a chunk of a chunked message, and
+    /// the message's values ([`Op::Collect`]). 0: the sequence has no chunked messages.
     pub wholes: u8,
 }
 
@@ -522,8 +528,8 @@ pub struct Graph {
     pub outs: Vec<SlotName>,
     /// Number of loop counters: `fuel0 … fuelN-1`.
     pub fuels: u32,
-    /// Loops whose first iteration most packets do, from the layers that the stack marks as usual: at most one of each
-    /// list, in this order.
+    /// Loops whose first iteration most packets do, from the layers that the stack marks as usual: at most
+    /// one of each list, in this order.
     pub usual: Vec<Vec<Fuel>>,
     /// Whether this is a fast path ([`crate::fast_path`]); its declarations are those of its whole graph.
     pub is_fast_path: bool,

@@ -1,11 +1,14 @@
-//! The connections that the kernel has taken over: where the graph for the kernel, and the engine, find their variables.
+//! The connections that the kernel has taken over: where the graph for the kernel, and the engine, find their
+//! variables.
 //!
-//! The engine gives a connection to the kernel by writing its variables to an entry of the kernel's table. The kernel counts
-//! packets there that change nothing else (`steady` in the text of a layer). For every other packet it opens the entry: all
-//! packets of the connection are for the engine again, which first takes the variables back.
+//! The engine gives a connection to the kernel by writing its variables to an entry of the kernel's table.
+//! The kernel counts packets there that change nothing else (`steady` in the text of a layer). For every
+//! other packet it opens the entry: all packets of the connection are for the engine again, which first takes
+//! the variables back.
 //!
-//! An entry consists of words of 64 bits: [`STATE`], [`LAST_TIME`], [`SWAP`], then the variables. Variables with sides have
-//! two words, the originator's first. A key consists of the number of the layer, then the words of the connection's key.
+//! An entry consists of words of 64 bits: [`STATE`], [`LAST_TIME`], [`SWAP`], then the variables. Variables
+//! with sides have two words, the originator's first. A key consists of the number of the layer, then the
+//! words of the connection's key.
 
 use crate::engine_var::VarName;
 use crate::graph::{BinaryOp, Graph, Op, Table, Terminator, Type, Value, Var, VarKind};

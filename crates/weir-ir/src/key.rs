@@ -1,17 +1,18 @@
 //! The layout of flow keys: the parts of a table's keys, and the place of each part in the key's words.
 //!
-//! Lowering declares the layout with the table ([`TableDecl::key`](crate::graph::TableDecl::key)), and the text of a
-//! graph shows it. The engine, subscribers and rows read the addresses and ports of a key through its layout.
+//! Lowering declares the layout with the table ([`TableDecl::key`](crate::graph::TableDecl::key)), and the
+//! text of a graph shows it. The engine, subscribers and rows read the addresses and ports of a key through
+//! its layout.
 //!
 //! # Packing
-//! The parts follow one another. A part of more than 64 bits begins a new word and takes as many words as it needs, the
-//! most significant word first, padded with leading zeros. A part of up to 64 bits shares a word with the parts before
-//! it if there is room. Within a word, the last part has the lowest bits.
+//! The parts follow one another. A part of more than 64 bits begins a new word and takes as many words as it
+//! needs, the most significant word first, padded with leading zeros. A part of up to 64 bits shares a word
+//! with the parts before it if there is room. Within a word, the last part has the lowest bits.
 //!
 //! # Sides
 //! The keys of a two-sided table are the same for both directions of a connection: the lesser side is
-//! [`KeySide::First`]. Each flow's header says which side is the originator. In the keys of a one-sided table,
-//! [`KeySide::First`] is the sender and [`KeySide::Second`] the receiver, if the key contains them.
+//! [`KeySide::First`]. Each flow's header says which side is the originator. In the keys of a one-sided
+//! table, [`KeySide::First`] is the sender and [`KeySide::Second`] the receiver, if the key contains them.
 
 use std::fmt;
 
@@ -48,7 +49,8 @@ pub enum KeyRole {
     Number,
     /// A port, or a number used as one.
     Port,
-    /// The context of the flow: a number made of the values that the layers below add to keys; 0 if they add none.
+    /// The context of the flow: a number made of the values that the layers below add to keys; 0 if they add
+    /// none.
     Context,
     /// Any other value that distinguishes flows.
     Other,
@@ -159,8 +161,8 @@ pub struct KeyEnds {
 }
 
 impl KeyEnds {
-    /// The address of a side of a key (0: the first side): high and low word. IPv4 addresses are mapped into IPv6.
-    /// Zeros if the key has no address.
+    /// The address of a side of a key (0: the first side): high and low word. IPv4 addresses are mapped into
+    /// IPv6. Zeros if the key has no address.
     #[inline]
     pub fn address(&self, side: usize, key: &[u64]) -> [u64; 2] {
         match self.addresses[side] {

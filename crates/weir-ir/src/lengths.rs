@@ -1,10 +1,10 @@
 //! Lower bounds of buffer lengths: the proof that loads stay inside their buffers.
 //!
-//! A *fact* says that a buffer contains at least a number of bytes from a root on: from a value, or from the start. The
-//! passing edge of a [`Terminator::Check`] creates facts; they propagate along all edges, and where edges meet, the
-//! facts common to all edges remain. An offset has several roots: all values from which it differs by a constant. But
-//! `u + c` has the root `u` only if the sum cannot wrap: because the range of `u` is small, or because a check on `u`
-//! passed (buffers are shorter than 4 GiB).
+//! A *fact* says that a buffer contains at least a number of bytes from a root on: from a value, or from the
+//! start. The passing edge of a [`Terminator::Check`] creates facts; they propagate along all edges, and
+//! where edges meet, the facts common to all edges remain. An offset has several roots: all values from which
+//! it differs by a constant. But `u + c` has the root `u` only if the sum cannot wrap: because the range of
+//! `u` is small, or because a check on `u` passed (buffers are shorter than 4 GiB).
 //!
 //! A buffer is no longer than the one from which it was narrowed, so its facts hold for that one, too.
 
@@ -15,8 +15,9 @@ use crate::range::{BUFFER_BYTES_MAX, Ranges};
 /// Sums of numbers below this cannot wrap.
 const EXACT: u64 = 1 << 48;
 
-/// Number of visits to a block with several predecessors after which facts that still shrink are dropped. Every loop
-/// contains such a block. Facts from a check that directly precedes a block stay, however often it is visited.
+/// Number of visits to a block with several predecessors after which facts that still shrink are dropped.
+/// Every loop contains such a block. Facts from a check that directly precedes a block stay, however often it
+/// is visited.
 const VISITS_MAX: u32 = 8;
 
 /// The identity of a buffer, independent of the value that denotes it.
@@ -153,8 +154,8 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// The facts translated to the target: its parameters replace the arguments, and facts about values that it defines
-    /// itself are dropped, because those belong to an earlier iteration.
+    /// The facts translated to the target: its parameters replace the arguments, and facts about values that
+    /// it defines itself are dropped, because those belong to an earlier iteration.
     fn across(&self, facts: &Facts, target: &Target) -> Facts {
         let stays = |value: Value| self.homes[value.index()] != Some(target.block);
         let is_of_it = |&((source, root), _): &((Source, Root), u64)| {

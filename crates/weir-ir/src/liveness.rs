@@ -14,8 +14,8 @@ pub fn lookups(graph: &Graph) -> Vec<Block> {
 /// No lookup, or different ones.
 pub(crate) const NO_LOOKUP: u32 = u32::MAX;
 
-/// By block: the block of the lookup whose flow is current there; [`NO_LOOKUP`] before any lookup, or if several are
-/// possible. `order` has the reachable blocks, each before its successors, except for back edges.
+/// By block: the block of the lookup whose flow is current there; [`NO_LOOKUP`] before any lookup, or if
+/// several are possible. `order` has the reachable blocks, each before its successors, except for back edges.
 pub(crate) fn last_lookups(graph: &Graph, order: &[Block]) -> Vec<u32> {
     const UNSEEN: u32 = NO_LOOKUP - 1;
     let mut last = vec![UNSEEN; graph.blocks.len()];
@@ -39,9 +39,9 @@ pub(crate) fn last_lookups(graph: &Graph, order: &[Block]) -> Vec<u32> {
     }
 }
 
-/// The values that are live across the lookup that ends `block`, by number: the values that later blocks need, except
-/// the parameters of the next block. Computes the liveness of the whole graph; see [`Liveness::across`] for many
-/// lookups.
+/// The values that are live across the lookup that ends `block`, by number: the values that later blocks
+/// need, except the parameters of the next block. Computes the liveness of the whole graph; see
+/// [`Liveness::across`] for many lookups.
 ///
 /// # Panics
 /// If `block` does not end in a lookup.
@@ -58,8 +58,8 @@ pub struct Crossing {
     pub table: Table,
     /// The block after it.
     pub then: Block,
-    /// The live values, in the order of [`crate::abi::Continuation::live`], except constants and the frame, which are
-    /// rematerialized.
+    /// The live values, in the order of [`crate::abi::Continuation::live`], except constants and the frame,
+    /// which are rematerialized.
     pub values: Vec<Value>,
     /// Loops that may be reached after the lookup.
     pub fuels: Vec<Fuel>,
@@ -79,8 +79,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The kept values of a graph; `None` if the graph has no lookups; stateless questions, which have the largest
-    /// graphs, have none.
+    /// The kept values of a graph; `None` if the graph has no lookups; stateless questions, which have the
+    /// largest graphs, have none.
     pub fn of(graph: &Graph) -> Option<Self> {
         let is_lookup = |block| matches!(graph.block(block).terminator, Terminator::Lookup { .. });
         graph.block_ids().any(is_lookup).then(|| {
@@ -94,8 +94,8 @@ impl Kept {
         })
     }
 
-    /// The live values at the start of `block`, by number, except its parameters, constants and the frame, which are
-    /// rematerialized.
+    /// The live values at the start of `block`, by number, except its parameters, constants and the frame,
+    /// which are rematerialized.
     pub fn at(&self, block: Block) -> Vec<Value> {
         let mut values = self.liveness.live_in(block);
         values.retain(|v| !self.is_made_anew[v.index()]);
@@ -132,8 +132,8 @@ fn fuels_after(graph: &Graph, then: Block) -> Vec<Fuel> {
     fuels
 }
 
-/// Number of words of [`crate::abi::Continuation::live`] that values take: two per buffer, one per number. Bools take
-/// one byte each, before the other values.
+/// Number of words of [`crate::abi::Continuation::live`] that values take: two per buffer, one per number.
+/// Bools take one byte each, before the other values.
 pub fn live_words(graph: &Graph, values: &[Value]) -> usize {
     let words = |&value: &Value| match graph.type_of(value) {
         Type::Buf => 2,
@@ -161,8 +161,8 @@ impl Liveness {
         let words_per_block = graph.values.len().div_ceil(64);
         let mut liveness = Self { words_per_block, live_in: vec![0; words_per_block * graph.blocks.len()] };
         let mut live = vec![0; words_per_block];
-        // Backward order is nearly the direction of the data flow; loops take another round if a block's result changes
-        // after it was read.
+        // Backward order is nearly the direction of the data flow; loops take another round if a block's
+        // result changes after it was read.
         let mut read = vec![false; graph.blocks.len()];
         loop {
             let mut changed = false;

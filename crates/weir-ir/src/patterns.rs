@@ -59,8 +59,8 @@ impl Patterns {
         Ok(Self(compiled.collect::<Result<_, _>>()?))
     }
 
-    /// Whether `bytes` match `pattern`. Does not allocate, except that the first searches of a regular expression may
-    /// fill its caches.
+    /// Whether `bytes` match `pattern`. Does not allocate, except that the first searches of a regular
+    /// expression may fill its caches.
     pub fn search(&self, pattern: Pattern, bytes: &[u8]) -> bool {
         match &self.0[pattern.index()] {
             Compiled::Contains(finder) => finder.find(bytes).is_some(),

@@ -3,8 +3,8 @@
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, Graph, Meta, Op, Terminator, Type, Value, VarKind};
 
-/// Number of rounds after which a value that still grows is unbounded. Four rounds give the same graphs of all stacks
-/// (2026-11-24).
+/// Number of rounds after which a value that still grows is unbounded. Four rounds give the same graphs of
+/// all stacks (2026-11-24).
 const ROUNDS_MAX: usize = 2;
 
 /// Buffers are shorter than this, so lengths and checked offsets are, too.
@@ -15,8 +15,8 @@ pub const BUFFER_BYTES_MAX: u64 = u32::MAX as u64;
 pub struct Ranges(Vec<u64>);
 
 impl Ranges {
-    /// Computes the bounds: iterates until no value grows that is read before its definition. Values without a
-    /// definition count as 0, because nothing reads them.
+    /// Computes the bounds: iterates until no value grows that is read before its definition. Values without
+    /// a definition count as 0, because nothing reads them.
     pub fn of(graph: &Graph, flow: &ControlFlow) -> Self {
         let mut ranges = Self(vec![0; graph.values.len()]);
         for round in 0.. {
@@ -57,8 +57,8 @@ impl Ranges {
         self.0[value.index()]
     }
 
-    /// Sets the bounds of a lookup's results: a flow, which is no number, and two bools. Returns whether that changed
-    /// any.
+    /// Sets the bounds of a lookup's results: a flow, which is no number, and two bools. Returns whether that
+    /// changed any.
     fn set_handed(&mut self, graph: &Graph, then: Block) -> bool {
         let mut is_new = false;
         for &param in &graph.block(then).params {

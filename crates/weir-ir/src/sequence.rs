@@ -1,9 +1,10 @@
-//! The sequence state that programs and the engine share: the variables [`EngineVar::SEQUENCE`] of its table, one per
-//! direction. They are stored in the flow's own record, so the flow's cache lines hold them.
+//! The sequence state that programs and the engine share: the variables [`EngineVar::SEQUENCE`] of its table,
+//! one per direction. They are stored in the flow's own record, so the flow's cache lines hold them.
 //!
-//! The engine owns them. A program may handle a segment by itself if the segment is next in order and nothing is queued
-//! (pass `fast_forward`): it advances [`EngineVar::SeqNext`] and [`EngineVar::SeqHigh`], and counts the segment in
-//! [`EngineVar::SeqFlags`]. The engine takes over the count at its next call for the sequence, and at the flow's end.
+//! The engine owns them. A program may handle a segment by itself if the segment is next in order and nothing
+//! is queued (pass `fast_forward`): it advances [`EngineVar::SeqNext`] and [`EngineVar::SeqHigh`], and counts
+//! the segment in [`EngineVar::SeqFlags`]. The engine takes over the count at its next call for the sequence,
+//! and at the flow's end.
 //!
 //! This file defines the bits of [`EngineVar::SeqFlags`].
 //!
@@ -24,8 +25,8 @@ pub const ACKNOWLEDGES: u32 = 8;
 pub const AHEAD: u32 = 16;
 /// Segments of the opposite direction wait for the next bytes of this one; `seq_next` returns them then.
 pub const EXPECTED: u32 = 32;
-/// Bytes of this direction that the opposite one acknowledges and that have not arrived are lost: nothing waits for
-/// them.
+/// Bytes of this direction that the opposite one acknowledges and that have not arrived are lost: nothing
+/// waits for them.
 pub const UNAWAITED: u32 = 64;
 /// The numbers of this direction have ended: the rest is out of window.
 pub const ENDED: u32 = 128;

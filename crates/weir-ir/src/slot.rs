@@ -1,7 +1,8 @@
 //! Names of the slots of a packet's record.
 //!
-//! Most slots hold values for lines about packets, and only their number matters to the engine. The others are part of
-//! the contract between programs and the engine, which finds them by name in a graph's declarations.
+//! Most slots hold values for lines about packets, and only their number matters to the engine. The others
+//! are part of the contract between programs and the engine, which finds them by name in a graph's
+//! declarations.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,15 +19,17 @@ pub enum SlotName {
 /// A slot that programs and the engine share. Slots of the same name follow each other, one for each word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EngineSlot {
-    /// The second and further words of the packet's terms, in order. [`Continuation::terms`](crate::abi::Continuation)
-    /// has the first word. Programs of up to 64 classes have no such slots.
+    /// The second and further words of the packet's terms, in order.
+    /// [`Continuation::terms`](crate::abi::Continuation) has the first word. Programs of up to 64 classes
+    /// have no such slots.
     FurtherTerms,
-    /// Which of the outer connection's [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold before the
-    /// inner connection is looked up: one slot for each word. Only for connections inside connections.
+    /// Which of the outer connection's [`EngineVar::OpenTerms`](crate::engine_var::EngineVar::OpenTerms) hold
+    /// before the inner connection is looked up: one slot for each word. Only for connections inside
+    /// connections.
     OuterTerms,
-    /// Of a packet that ends with [`DropReason::FragmentWaiting`](weir_packet::DropReason): the terms that hold whatever
-    /// the other fragments of its datagram contain, one slot for each word. Only if a question about packets depends on
-    /// the contents of datagrams.
+    /// Of a packet that ends with [`DropReason::FragmentWaiting`](weir_packet::DropReason): the terms that
+    /// hold whatever the other fragments of its datagram contain, one slot for each word. Only if a question
+    /// about packets depends on the contents of datagrams.
     CertainTerms,
     /// As [`CertainTerms`](Self::CertainTerms): the terms that may hold.
     PossibleTerms,

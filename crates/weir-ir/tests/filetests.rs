@@ -1,7 +1,9 @@
-//! `filetests/ir/*.weirir`: graphs as text, with the expected results of the parser, the verifier and the interpreter.
+//! `filetests/ir/*.weirir`: graphs as text, with the expected results of the parser, the verifier and the
+//! interpreter.
 //!
-//! A file starts with one sentence about its subject. Lines `; frame HEX` and `; frame tcp SRC DST TEXT` define packets
-//! to trace (`HEX` may be `-`, for none). Lines `; => …` are the expected output; `WEIR_BLESS=1` writes them.
+//! A file starts with one sentence about its subject. Lines `; frame HEX` and `; frame tcp SRC DST TEXT`
+//! define packets to trace (`HEX` may be `-`, for none). Lines `; => …` are the expected output;
+//! `WEIR_BLESS=1` writes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

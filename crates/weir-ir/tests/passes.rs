@@ -1,5 +1,5 @@
-//! The files of `filetests/passes/PASS/`: a sentence, a graph, and the result of the pass. `WEIR_BLESS=1` writes the
-//! current result.
+//! The files of `filetests/passes/PASS/`: a sentence, a graph, and the result of the pass. `WEIR_BLESS=1`
+//! writes the current result.
 //!
 //! Also: on random graphs, each pass alone and all together preserve the observable behaviour.
 

@@ -1,4 +1,5 @@
-//! Random valid graphs: they verify, their text parses to the same text, and the interpreter never panics on them.
+//! Random valid graphs: they verify, their text parses to the same text, and the interpreter never panics on
+//! them.
 
 use weir_ir::graph::{BinaryOp, Graph, Op, Terminator, Value};
 use weir_ir::interpret::Interpreter;
@@ -63,8 +64,8 @@ fn tracing_changes_nothing_and_ends() {
     });
 }
 
-/// The verifier's guarantee: accepted graphs do not load outside buffers. Graphs with a few changed numbers and
-/// operands are either refused or run without panic.
+/// The verifier's guarantee: accepted graphs do not load outside buffers. Graphs with a few changed numbers
+/// and operands are either refused or run without panic.
 #[test]
 fn what_the_verifier_accepts_does_not_panic() {
     let (mut accepted, mut refused) = (0, 0);

@@ -26,7 +26,8 @@ struct State {
 }
 
 impl Reports {
-    /// The reports since the last call. Their number is bounded by that of the messages, and by how often brokers go.
+    /// The reports since the last call. Their number is bounded by that of the messages, and by how often
+    /// brokers go.
     pub fn take(&self) -> Vec<Report> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).reports)
     }

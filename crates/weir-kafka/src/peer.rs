@@ -1,12 +1,12 @@
 //! A topic as a peer: [`Kafka`].
 //!
-//! The producer of librdkafka is idempotent: it repeats what a broker has not acknowledged, also over new connections and for
-//! as long as it takes, and the broker stores each message once. So a connection of the link lasts while brokers go and come;
-//! it fails if a message is refused for good. Messages behind a refused one may then be stored already: the next connection
-//! does not send those again.
+//! The producer of librdkafka is idempotent: it repeats what a broker has not acknowledged, also over new
+//! connections and for as long as it takes, and the broker stores each message once. So a connection of the
+//! link lasts while brokers go and come; it fails if a message is refused for good. Messages behind a refused
+//! one may then be stored already: the next connection does not send those again.
 //!
-//! A process that is killed with a spool sends the messages again that it did not know to be stored, and another producer's
-//! messages are new ones to the broker. Their headers `run` and `sequence` identify them.
+//! A process that is killed with a spool sends the messages again that it did not know to be stored, and
+//! another producer's messages are new ones to the broker. Their headers `run` and `sequence` identify them.
 
 use crate::context::{Report, Reports};
 use rdkafka::config::ClientConfig;

@@ -1,4 +1,5 @@
-//! Makes the index of a capture, in one pass by the engine: at each border between chunks, the engine says which flows it has.
+//! Makes the index of a capture, in one pass by the engine: at each border between chunks, the engine says
+//! which flows it has.
 
 use crate::frames::{FrameReader, Frames, compression};
 use crate::index::{Chunk, Identity, Index, Pair};
@@ -42,9 +43,9 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Makes the index of a capture: reads the capture once, which takes about as long as counting its connections. The stack of `compiler` and
-/// the time-outs of `options` decide which connections there are. Errors call the capture `name`. If the capture is damaged, the index
-/// says where and why.
+/// Makes the index of a capture: reads the capture once, which takes about as long as counting its
+/// connections. The stack of `compiler` and the time-outs of `options` decide which connections there are.
+/// Errors call the capture `name`. If the capture is damaged, the index says where and why.
 ///
 /// # Errors
 /// The settings are wrong, or reading failed for another reason than the capture's contents.
@@ -191,8 +192,8 @@ impl Builder {
         self.chunk = Some(next);
     }
 
-    /// Keeps the pairs of the first packets of live flows, and the set of the chunk's pairs, but no longer the pair of each packet.
-    /// Returns the pairs that are open, sorted, and when each ends at the latest.
+    /// Keeps the pairs of the first packets of live flows, and the set of the chunk's pairs, but no longer
+    /// the pair of each packet. Returns the pairs that are open, sorted, and when each ends at the latest.
     fn settle(&mut self) -> Vec<(Pair, i64)> {
         let Some(Open { chunk, recent, pairs }) = &mut self.chunk else { return vec![] };
         let before = chunk.first_packet + chunk.packets - recent.len() as u64;
@@ -250,8 +251,8 @@ impl Builder {
 }
 
 impl Places {
-    /// Where reading begins for a chunk at `mark`, behind one that begins at the stored byte `start`: the stored byte, and the
-    /// uncompressed bytes to skip from there.
+    /// Where reading begins for a chunk at `mark`, behind one that begins at the stored byte `start`: the
+    /// stored byte, and the uncompressed bytes to skip from there.
     fn at(&self, mark: &Mark, start: u64) -> Option<(u64, u64)> {
         match self {
             Self::Packets => Some((mark.offset_bytes, 0)),

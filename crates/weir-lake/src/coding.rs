@@ -1,6 +1,7 @@
 //! Numbers and lists as bytes: LEB128 numbers, sorted sets as differences.
 //!
-//! Whatever is decoded may come from anywhere: every length is compared with the bytes that are left before memory is allocated.
+//! Whatever is decoded may come from anywhere: every length is compared with the bytes that are left before
+//! memory is allocated.
 
 use std::fmt;
 

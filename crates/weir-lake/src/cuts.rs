@@ -1,9 +1,9 @@
 //! Divides the merged sequence of all captures into units, between which it can be cut.
 //!
-//! Captures are merged by time: the one whose next packet is the earliest is read next. A place behind some chunks of each capture is a
-//! *cut* if the merged sequence has all packets of these chunks before all others. That is so if no packet before the cut is as late as
-//! a packet behind the cut of another capture. The chunks between two cuts are a *unit*: usually one chunk, and several where captures
-//! overlap.
+//! Captures are merged by time: the one whose next packet is the earliest is read next. A place behind some
+//! chunks of each capture is a *cut* if the merged sequence has all packets of these chunks before all
+//! others. That is so if no packet before the cut is as late as a packet behind the cut of another capture.
+//! The chunks between two cuts are a *unit*: usually one chunk, and several where captures overlap.
 
 use crate::index::Index;
 use std::collections::BTreeSet;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Compressed bytes read at a time.
 const COMPRESSED_BYTES: usize = 256 << 10;
 
-/// Uncompressed bytes for each stored byte, up to which a file is read, and bytes that are read whatever their ratio: those of the
-/// reader of captures.
+/// Uncompressed bytes for each stored byte, up to which a file is read, and bytes that are read whatever
+/// their ratio: those of the reader of captures.
 const RATIO_MAX: u64 = 1_000;
 const UNRATED_BYTES: u64 = 64 << 20;
 

@@ -1,12 +1,13 @@
-//! The index of a capture: chunks at which reading can begin, the pairs of hosts in each, and the pairs open behind each.
+//! The index of a capture: chunks at which reading can begin, the pairs of hosts in each, and the pairs open
+//! behind each.
 //!
 //! ```text
 //! file    magic:8 crc:u32le body                 crc: CRC-32 of body
 //! body    identity zstd interfaces packets error heads chunks deadlines joined clock
 //! ```
 //!
-//! An index is as trustworthy as the folder that holds it: the checksum finds damage, and the bounds of each number are checked. An index
-//! that somebody changed on purpose can only make rows wrong.
+//! An index is as trustworthy as the folder that holds it: the checksum finds damage, and the bounds of each
+//! number are checked. An index that somebody changed on purpose can only make rows wrong.
 
 use crate::coding::{Malformed, Reader, Writer};
 use weir::ClockState;
@@ -17,7 +18,8 @@ const MAGIC: &[u8; 8] = b"WEIRIDX\x01";
 /// Limit of packets, of bytes, and of places in a capture: sums of them over many captures fit 64 bits.
 const NUMBER_MAX: u64 = 1 << 44;
 
-/// A pair of hosts, or several: 32 bits of the number of a [`PacketPair`](weir::PacketPair). Pairs with equal bits are read together.
+/// A pair of hosts, or several: 32 bits of the number of a [`PacketPair`](weir::PacketPair). Pairs with equal
+/// bits are read together.
 pub type Pair = u32;
 
 /// What an index was made of.
@@ -27,7 +29,8 @@ pub struct Identity {
     pub size_bytes: u64,
     /// When the capture was changed, or another number that differs when the capture does.
     pub stamp: u64,
-    /// A number of the settings that decide about connections (stack, time-outs), and of the engine's version.
+    /// A number of the settings that decide about connections (stack, time-outs), and of the engine's
+    /// version.
     pub settings: u64,
     /// The size of chunks that was asked for, uncompressed bytes.
     pub chunk_bytes: u64,
@@ -50,7 +53,8 @@ pub struct Index {
     pub heads: Vec<Vec<u8>>,
     /// The chunks, in the order of the file. None if there is no packet.
     pub chunks: Vec<Chunk>,
-    /// When the open pairs of the last chunk end at the latest if they have no more packets, nanoseconds since 1970; in their order.
+    /// When the open pairs of the last chunk end at the latest if they have no more packets, nanoseconds
+    /// since 1970; in their order.
     pub deadlines: Vec<i64>,
     /// Pairs with tunnels, each with a pair inside: a connection may leave its tunnel, or enter another one.
     pub joined: Vec<(Pair, Pair)>,

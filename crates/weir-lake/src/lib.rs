@@ -1,13 +1,16 @@
-//! Divides captures among tasks that know nothing of each other, such as those of Spark: rows are the same for any division.
+//! Divides captures among tasks that know nothing of each other, such as those of Spark: rows are the same
+//! for any division.
 //!
-//! 1. [`build_index`] reads a capture once. Its [`Index`] says where reading can begin, which pairs of hosts have packets in each chunk,
-//!    and of which pairs the engine has state at each border.
-//! 2. [`plan()`] divides the chunks of all captures among [`Task`]s. A pair that is open at a border between two tasks is followed by
-//!    the first task and left out by the second, so that no connection is divided and no state is passed on.
+//! 1. [`build_index`] reads a capture once. Its [`Index`] says where reading can begin, which pairs of hosts
+//!    have packets in each chunk, and of which pairs the engine has state at each border.
+//! 2. [`plan()`] divides the chunks of all captures among [`Task`]s. A pair that is open at a border between
+//!    two tasks is followed by the first task and left out by the second, so that no connection is divided
+//!    and no state is passed on.
 //! 3. [`TaskSource`] has the packets of a task, as a source for any question.
 //!
-//! Read `plan.rs` first, then `runs.rs` (open pairs), `cuts.rs` (captures that overlap), `build.rs`, `source.rs`. The meaning of a pair is that of
-//! [`weir::HostPairs`]. Nothing here knows where captures are stored: [`OpenCapture`] does.
+//! Read `plan.rs` first, then `runs.rs` (open pairs), `cuts.rs` (captures that overlap), `build.rs`,
+//! `source.rs`. The meaning of a pair is that of [`weir::HostPairs`]. Nothing here knows where captures are
+//! stored: [`OpenCapture`] does.
 #![forbid(unsafe_code)]
 
 mod build;

@@ -1,13 +1,14 @@
 //! Divides captures among tasks, so that each pair of hosts is seen whole by one task at a time.
 //!
-//! The sequence of all packets is cut into [units](crate::cuts), and each task has consecutive units. A pair is *open* behind a unit if the
-//! engine may have state of the pair there. From the unit where a pair appears to the next cut where the pair is closed, all its
-//! packets belong to the task that has the first of these units: that task follows the pair into units of other tasks, which leave
-//! the pair out. No state is passed on, and the rows do not depend on the number of tasks.
+//! The sequence of all packets is cut into [units](crate::cuts), and each task has consecutive units. A pair
+//! is *open* behind a unit if the engine may have state of the pair there. From the unit where a pair appears
+//! to the next cut where the pair is closed, all its packets belong to the task that has the first of these
+//! units: that task follows the pair into units of other tasks, which leave the pair out. No state is passed
+//! on, and the rows do not depend on the number of tasks.
 //!
-//! Whether a pair is open is known from the index of the capture, as long as only packets of one capture matter. Of pairs that were
-//! open at the end of a capture, or have packets in several captures, only times are known: such a pair is open until no flow can be
-//! left.
+//! Whether a pair is open is known from the index of the capture, as long as only packets of one capture
+//! matter. Of pairs that were open at the end of a capture, or have packets in several captures, only times
+//! are known: such a pair is open until no flow can be left.
 
 use crate::cuts::{Unit, consecutive, units};
 use crate::index::{Chunk, Index, Pair};
@@ -37,14 +38,16 @@ pub struct Division {
     pub window: Option<Window>,
 }
 
-/// The part of an endless sequence of captures that is read now: one capture after the other, in the given order. A pair that is open at
-/// the end of the part is read with the part in which it is closed, from its first packet on. A connection that leaves its tunnel, or enters
-/// another one, is divided.
+/// The part of an endless sequence of captures that is read now: one capture after the other, in the given
+/// order. A pair that is open at the end of the part is read with the part in which it is closed, from its
+/// first packet on. A connection that leaves its tunnel, or enters another one, is divided.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// Captures, in the given order, that were read before. They are read again for pairs that were open at their end.
+    /// Captures, in the given order, that were read before. They are read again for pairs that were open at
+    /// their end.
     pub history: usize,
-    /// At the multiples of this time, pairs are closed, whether they are or not: what is read again is younger.
+    /// At the multiples of this time, pairs are closed, whether they are or not: what is read again is
+    /// younger.
     pub cut: Duration,
 }
 
@@ -59,8 +62,8 @@ struct Planner<'a> {
     units: Vec<Unit>,
     /// The earliest time of each unit.
     earliest: Vec<i64>,
-    /// The earliest time behind each unit; behind the last one, the end of time. In a window, what comes is not known: the earliest time of
-    /// the next unit, and behind the last one the beginning of time.
+    /// The earliest time behind each unit; behind the last one, the end of time. In a window, what comes is
+    /// not known: the earliest time of the next unit, and behind the last one the beginning of time.
     next: Vec<i64>,
     aliases: HashMap<Pair, Pair>,
     /// Packets and interfaces of the run before each capture.
@@ -134,7 +137,8 @@ impl<'a> Planner<'a> {
         self.units.iter().position(is_new).unwrap_or(self.units.len())
     }
 
-    /// Processes the packets of a unit: `runs` are the pairs that are open, as far as is known without what comes next.
+    /// Processes the packets of a unit: `runs` are the pairs that are open, as far as is known without what
+    /// comes next.
     fn pass_packets(&self, number: usize, runs: &mut Runs) {
         let unit = &self.units[number];
         for (place, chunk) in self.chunks_of(unit) {
@@ -216,7 +220,8 @@ impl<'a> Planner<'a> {
         index.chunks.get(chunks).map_or(index.clock, |chunk| chunk.clock)
     }
 
-    /// The state of the run's clock before the chunks of a unit, and the latest time that the clock shows in these chunks.
+    /// The state of the run's clock before the chunks of a unit, and the latest time that the clock shows in
+    /// these chunks.
     fn clocks(&self, number: usize) -> (ClockState, i64) {
         let own = |unit: &Unit| {
             let first =

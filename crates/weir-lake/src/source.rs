@@ -116,7 +116,8 @@ impl TaskSource {
         self.current = Some(Current { select, number, waiting: waiting.into(), parts: vec![] });
     }
 
-    /// Opens the parts whose turn has come, and reads on where packets are needed. Returns the part with the next packet.
+    /// Opens the parts whose turn has come, and reads on where packets are needed. Returns the part with the
+    /// next packet.
     fn next_part(&mut self) -> Option<usize> {
         loop {
             let current = self.current.as_mut()?;
@@ -166,7 +167,8 @@ impl TaskSource {
         Ok(CaptureReader::from_reader(name, Box::new(Cursor::new(part.head.clone()).chain(bytes))))
     }
 
-    /// Fills `burst` with packets of the step, as long as they are in one block and of one tick. `None`: the step is over.
+    /// Fills `burst` with packets of the step, as long as they are in one block and of one tick. `None`: the
+    /// step is over.
     fn fill(&mut self, burst: &mut Burst) -> Option<Poll> {
         loop {
             // A burst that is being filled holds a block of its own.

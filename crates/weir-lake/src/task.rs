@@ -1,4 +1,5 @@
-//! A task: the packets that it reads, and of which pairs. A plan makes tasks, and a task is read elsewhere, from its bytes.
+//! A task: the packets that it reads, and of which pairs. A plan makes tasks, and a task is read elsewhere,
+//! from its bytes.
 
 use crate::coding::{Malformed, Reader, Writer};
 use crate::index::{Pair, read_clock, write_clock};

@@ -1,5 +1,5 @@
-//! The context of instances: the numbers of lower layers that distinguish instances with equal keys. Protocols declare
-//! them (`context id`); a run may ignore some of them and add others.
+//! The context of instances: the numbers of lower layers that distinguish instances with equal keys.
+//! Protocols declare them (`context id`); a run may ignore some of them and add others.
 
 use crate::diag::{Diagnostic, suggest};
 use crate::model::{FieldId, FieldType, LetId, Protocol, Stack, ValueId};
@@ -11,14 +11,14 @@ const INTERFACE: &str = "frame.interface_id";
 /// The code of diagnostics about names of values: `docs/diagnostics.md` explains the code.
 const CONTEXT: &str = "W0189";
 
-/// Changes to the context that the protocols of a stack declare. Values have the names that filters use for fields:
-/// `vlan.id`.
+/// Changes to the context that the protocols of a stack declare. Values have the names that filters use for
+/// fields: `vlan.id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextChanges {
     /// Values that the protocols declare and that do not distinguish instances.
     pub ignored: Vec<String>,
-    /// Further values that distinguish instances. If the two directions of a connection differ in such a value, each
-    /// direction is a connection of its own.
+    /// Further values that distinguish instances. If the two directions of a connection differ in such a
+    /// value, each direction is a connection of its own.
     pub added: Vec<String>,
 }
 
@@ -48,8 +48,8 @@ impl Stack {
     /// The same stack with these changes to its context.
     ///
     /// # Errors
-    /// The first name that is not part of the context and is to be ignored, or that is no number of a layer and is to be
-    /// added.
+    /// The first name that is not part of the context and is to be ignored, or that is no number of a layer
+    /// and is to be added.
     pub fn with_context(&self, changes: &ContextChanges) -> Result<Stack, Diagnostic> {
         let mut stack = self.clone();
         for name in &changes.ignored {
@@ -65,7 +65,8 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Removes a value from the context of each layer that declares the value. Returns whether some layer does.
+    /// Removes a value from the context of each layer that declares the value. Returns whether some layer
+    /// does.
     fn ignore(&mut self, name: &str) -> bool {
         let mut is_known = false;
         for layer in &mut self.layers {

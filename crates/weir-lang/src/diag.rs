@@ -64,8 +64,8 @@ impl Sources {
         self.add_part(name, text, 1)
     }
 
-    /// Adds lines of a longer text, of which `first_line` is the number of the first one (from 1). Spans refer to
-    /// the lines, messages show their numbers in the longer text.
+    /// Adds lines of a longer text, of which `first_line` is the number of the first one (from 1). Spans
+    /// refer to the lines, messages show their numbers in the longer text.
     ///
     /// # Panics
     /// If there are more than 65 535 texts.

@@ -11,8 +11,8 @@
 //!   and before a piece that is in one column with a piece of another line of equal indentation. Lines
 //!   separated by a blank line share no columns.
 //! * Pieces that are in one column stay in one column, even if other spaces of their lines change.
-//! * Of consecutive blank lines, one is kept. Blank lines next to a brace, and at the start and end of the text, are
-//!   removed.
+//! * Of consecutive blank lines, one is kept. Blank lines next to a brace, and at the start and end of the
+//!   text, are removed.
 //!
 //! Formatting is idempotent: the spaces of a formatted text follow these rules or form columns.
 

@@ -1,9 +1,8 @@
 //! The protocol language and the filter language: from text to a checked model, with diagnostics.
 //!
-//! `syntax` parses `.weir` texts, and `check` resolves them into the [`model`]; `filter` parses filters, and `aggregate`
-//! what is computed of records.
-//! [`Library`] holds the parsed texts; [`format()`] formats a text. This crate does not depend on graphs:
-//! `weir-compile` does the lowering.
+//! `syntax` parses `.weir` texts, and `check` resolves them into the [`model`]; `filter` parses filters, and
+//! `aggregate` what is computed of records. [`Library`] holds the parsed texts; [`format()`] formats a text.
+//! This crate does not depend on graphs: `weir-compile` does the lowering.
 #![forbid(unsafe_code)]
 
 pub mod aggregate;

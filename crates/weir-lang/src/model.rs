@@ -17,7 +17,8 @@ pub struct Protocol {
     /// The name after `protocol` in its text. It differs from `name` if a stack declares the protocol under
     /// another name (`layer inner: ip`).
     pub declared: String,
-    /// The first part of its fields' names in filters (`protocol fragment as ipv6.fraghdr`); `name` by default.
+    /// The first part of its fields' names in filters (`protocol fragment as ipv6.fraghdr`); `name` by
+    /// default.
     pub filter_name: String,
     /// Further such names (`protocol ip as ip, ipv4`).
     pub other_filter_names: Vec<String>,
@@ -35,8 +36,8 @@ pub struct Protocol {
     pub aliases: Vec<Alias>,
     /// `payload = rest` or `payload = rest[.. n]`; `None` without a payload clause.
     pub payload: Option<Payload>,
-    /// Numbers (fields and derived values) that distinguish the instances of this layer and of the layers above it,
-    /// besides the parts of their keys.
+    /// Numbers (fields and derived values) that distinguish the instances of this layer and of the layers
+    /// above it, besides the parts of their keys.
     pub context: Vec<ValueId>,
     /// The key that assigns packets to instances.
     pub instance: Option<Instance>,
@@ -286,8 +287,8 @@ pub struct Var {
     pub of_steady: bool,
 }
 
-/// The packets that change nothing of their instance but the sums of `count`, the place in the sequence, and what the
-/// statements assign.
+/// The packets that change nothing of their instance but the sums of `count`, the place in the sequence, and
+/// what the statements assign.
 #[derive(Debug, Clone, Default)]
 pub struct Steady {
     /// The conditions, all of which hold for these packets.
@@ -379,8 +380,8 @@ pub struct Sequence {
     pub from_first: bool,
     /// Numbers outside are out of window: lower bound and length. `None`: no check.
     pub window: Option<(Expr, Expr)>,
-    /// Whether the last copy wins if bytes arrive twice while they are buffered. Otherwise the receiver's policy
-    /// decides.
+    /// Whether the last copy wins if bytes arrive twice while they are buffered. Otherwise the receiver's
+    /// policy decides.
     pub overwrite: bool,
     /// In strict mode, nothing is assembled if a segment repeats some earlier bytes but not all of them.
     pub distinct: bool,
@@ -393,8 +394,8 @@ pub struct Sequence {
     /// The number before which the sender of the packet has received all bytes of the other side, if the
     /// condition holds: missing bytes before it are not waited for.
     pub acknowledge: Option<(Expr, Option<Expr>)>,
-    /// The first number of the other side, as the sender of the packet knows it, if the condition holds. It replaces
-    /// the first number seen, unless numbers of the other side have passed.
+    /// The first number of the other side, as the sender of the packet knows it, if the condition holds. It
+    /// replaces the first number seen, unless numbers of the other side have passed.
     pub confirm: Option<(Expr, Option<Expr>)>,
     /// Nothing follows a packet in order for which the condition holds: the side's numbers end with it.
     pub end: Option<Expr>,
@@ -462,10 +463,11 @@ pub enum Trigger {
     Gap,
     /// A packet contained bytes that differ from the buffered bytes at their position.
     Inconsistent,
-    /// The instance ended. There is no packet, so such an event has [`end_columns`](Event::end_columns) and no
-    /// condition.
+    /// The instance ended. There is no packet, so such an event has [`end_columns`](Event::end_columns) and
+    /// no condition.
     End,
-    /// This time has passed since the last check of all instances. There is no packet, as for [`End`](Self::End).
+    /// This time has passed since the last check of all instances. There is no packet, as for
+    /// [`End`](Self::End).
     Check(Duration),
 }
 
@@ -569,7 +571,8 @@ pub enum Expr {
     Time,
     /// Whether reassembly is strict (`strict`): segments that a host would reject are not admitted.
     Strict,
-    /// Whether nothing more is wanted of the instance (`unwanted`): its variables and states are no longer kept.
+    /// Whether nothing more is wanted of the instance (`unwanted`): its variables and states are no longer
+    /// kept.
     Unwanted,
     /// The instance is in this state (`state.open`), by its index.
     InState(usize),
@@ -700,7 +703,8 @@ pub struct Layer {
     pub protocol: Arc<Protocol>,
     /// The most times it may occur in one packet (`repeat`; 1 by default).
     pub repeat_max: u32,
-    /// The layer whose session protocols its bytes carry (`sessions mine as tcp`), if that is not the layer itself.
+    /// The layer whose session protocols its bytes carry (`sessions mine as tcp`), if that is not the layer
+    /// itself.
     pub carries: Option<String>,
 }
 

@@ -46,7 +46,8 @@ pub(crate) const XOR: u8 = 0xa0;
 
 /// The number of [`LOAD_NUMBER`] is that of a map.
 const IS_MAP: u8 = 1;
-/// The numbers of [`LOAD_NUMBER`] are those of an array with one entry, and of a byte in this entry: the byte's address.
+/// The numbers of [`LOAD_NUMBER`] are those of an array with one entry, and of a byte in this entry: the
+/// byte's address.
 const IS_ADDRESS: u8 = 2;
 /// [`COMPUTE`] uses the lower 32 bits of its operands, and clears the upper ones of the result.
 const COMPUTE_WORD: u8 = 0x04;
@@ -140,8 +141,8 @@ impl Assembly {
         self.push(ATOMIC | DOUBLE, base, register, offset, i32::from(operation));
     }
 
-    /// Loads from the packet into register 0; `code` is that of classic BPF with an index. Register 6 is the context. The
-    /// program ends with 0 if the packet is shorter. Registers 1 to 5 are lost.
+    /// Loads from the packet into register 0; `code` is that of classic BPF with an index. Register 6 is the
+    /// context. The program ends with 0 if the packet is shorter. Registers 1 to 5 are lost.
     pub fn load_packet(&mut self, code: u8, index: u8, offset: i32) {
         self.push(code, 0, index, 0, offset);
     }
@@ -192,7 +193,8 @@ impl Assembly {
         Here(self.all.len())
     }
 
-    /// Jumps back if the register compares so with a number. The kernel's verifier has to see that the loop ends.
+    /// Jumps back if the register compares so with a number. The kernel's verifier has to see that the loop
+    /// ends.
     pub fn repeat_if(&mut self, condition: u8, register: u8, number: i32, from: Here) {
         let distance = self.all.len() + 1 - from.0;
         self.push(JUMP | condition, register, 0, -(distance as i16), number);

@@ -1,5 +1,5 @@
-//! Moves new pairs of hosts away from workers that fall behind, during a capture. There is no thread for this: the share that looks
-//! next does it.
+//! Moves new pairs of hosts away from workers that fall behind, during a capture. There is no thread for
+//! this: the share that looks next does it.
 
 use crate::placement::{Pair, Placement};
 use crate::places::Places;
@@ -37,7 +37,8 @@ struct State {
 }
 
 impl Balance {
-    /// A balance of workers with these rings. No flow of a pair lives longer than `idle_max` without packets; `None`: some flows do.
+    /// A balance of workers with these rings. No flow of a pair lives longer than `idle_max` without packets;
+    /// `None`: some flows do.
     pub fn new(placement: Placement, rings: Vec<Vec<Weak<Ring>>>, idle_max: Option<Duration>) -> Self {
         let now = Instant::now();
         let places = Places::new(placement.workers());

@@ -1,6 +1,7 @@
 //! Programs of eBPF: loading, maps, and attachment to an interface (`bpf(2)`, linux/bpf.h).
 //!
-//! A program stays attached as long as its [`Attachment`] exists: if the process ends in any way, the kernel detaches it.
+//! A program stays attached as long as its [`Attachment`] exists: if the process ends in any way, the kernel
+//! detaches it.
 #![allow(unsafe_code)]
 
 use crate::system::Mapping;
@@ -126,7 +127,8 @@ struct LinkCreate {
 
 fn call<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
     let bytes = size_of::<T>();
-    // SAFETY: the kernel accesses `bytes` bytes of attributes; the addresses in them are those of live buffers, see the callers.
+    // SAFETY: the kernel accesses `bytes` bytes of attributes; the addresses in them are those of live
+    // buffers, see the callers.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -233,8 +235,8 @@ impl HashMap {
         call(MAP_DELETE_ELEM, &mut self.attributes(key, 0)).map(drop)
     }
 
-    /// Replaces a key by the next one in the map's own order, or by the first one if the map does not have the key. Returns
-    /// whether there is one.
+    /// Replaces a key by the next one in the map's own order, or by the first one if the map does not have
+    /// the key. Returns whether there is one.
     pub fn next(&self, key: &mut [u64]) -> io::Result<bool> {
         let before = key.to_vec();
         let place = key.as_mut_ptr().expose_provenance() as u64;
@@ -250,7 +252,8 @@ impl HashMap {
     }
 }
 
-/// Memory that programs and the process share: words of 64 bits, which are 0 at first. Both sides access them atomically.
+/// Memory that programs and the process share: words of 64 bits, which are 0 at first. Both sides access them
+/// atomically.
 #[derive(Debug)]
 pub(crate) struct SharedWords {
     map: OwnedFd,
@@ -287,8 +290,8 @@ impl SharedWords {
     }
 }
 
-/// Counts of packets and of bytes, which each processor keeps for itself: of packets that no question needs, and of those
-/// counted for connections.
+/// Counts of packets and of bytes, which each processor keeps for itself: of packets that no question needs,
+/// and of those counted for connections.
 #[derive(Debug)]
 pub(crate) struct CountMap {
     map: OwnedFd,
@@ -364,8 +367,8 @@ impl Program {
     /// Loads a program.
     ///
     /// # Errors
-    /// If the process lacks the right, or the verifier refuses the program; the message then ends with the verifier's last
-    /// lines.
+    /// If the process lacks the right, or the verifier refuses the program; the message then ends with the
+    /// verifier's last lines.
     pub fn load(kind: ProgramKind, instructions: &[BpfInstruction]) -> io::Result<Self> {
         let mut name = [0; 16];
         name[..4].copy_from_slice(b"weir");
@@ -419,7 +422,8 @@ impl Program {
         Ok((attributes.result, attributes.nanoseconds))
     }
 
-    /// Runs the program on packets that the kernel makes as copies of a frame, in batches: what the program decides becomes of them.
+    /// Runs the program on packets that the kernel makes as copies of a frame, in batches: what the program
+    /// decides becomes of them.
     pub fn run_live(&self, frame: &[u8], packets: u32, batch: u32) -> io::Result<()> {
         let mut attributes = ProgramRun {
             program: self.number() as u32,

@@ -1,7 +1,7 @@
 //! Packets that network cards drop before the kernel sees them, from the statistics of their interfaces.
 //!
-//! The kernel answers over a netlink socket (`RTM_GETSTATS`, linux/if_link.h), which belongs to the network namespace of the
-//! capture; the files of sysfs may be those of another namespace.
+//! The kernel answers over a netlink socket (`RTM_GETSTATS`, linux/if_link.h), which belongs to the network
+//! namespace of the capture; the files of sysfs may be those of another namespace.
 
 use crate::system::Socket;
 use std::cell::Cell;
@@ -18,8 +18,9 @@ const ATTRIBUTE: usize = 4;
 /// Bytes of the longest answer: a header, a message and 25 counters are shorter.
 const ANSWER_BYTES_MAX: usize = 4096;
 
-/// The places of `rx_over_errors`, `rx_fifo_errors` and `rx_missed_errors` in `rtnl_link_stats64`. `rx_dropped` is not among
-/// them: the kernel counts packets there that it has shown to the capture. Drivers report a packet at one of these places.
+/// The places of `rx_over_errors`, `rx_fifo_errors` and `rx_missed_errors` in `rtnl_link_stats64`.
+/// `rx_dropped` is not among them: the kernel counts packets there that it has shown to the capture. Drivers
+/// report a packet at one of these places.
 const DROPS: [usize; 3] = [11, 14, 15];
 
 /// The packets that the card of one interface has dropped since the capture began.

@@ -33,8 +33,8 @@ impl ClockWatch {
         (self.system, self.steady) = (system, steady);
     }
 
-    /// The step between the packets before and a packet of this time since 1970 in nanoseconds; `None`: no packet comes. 0:
-    /// there was none, or the packet is from before the step.
+    /// The step between the packets before and a packet of this time since 1970 in nanoseconds; `None`: no
+    /// packet comes. 0: there was none, or the packet is from before the step.
     pub fn step_before(&mut self, packet_ns: Option<i64>) -> i64 {
         if self.pending_ns == 0 {
             return 0;

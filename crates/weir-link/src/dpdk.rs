@@ -6,7 +6,8 @@ pub const PREFIX: &str = "dpdk:";
 /// What capture with DPDK needs, and whether it is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
-    /// The release of DPDK for which the plug-in was built (`DPDK 22.11.11`), or what is missing, with a remedy.
+    /// The release of DPDK for which the plug-in was built (`DPDK 22.11.11`), or what is missing, with a
+    /// remedy.
     pub release: Result<&'static str, String>,
     /// Memory in free huge pages, bytes.
     pub free_huge_bytes: u64,
@@ -18,8 +19,8 @@ pub fn readiness() -> Readiness {
     Readiness { release, free_huge_bytes: weir_dpdk::free_huge_bytes() }
 }
 
-/// Calls a function in the thread that DPDK has started for interrupts of devices, and waits for its result. `None`: DPDK was not
-/// started. A process that gives up rights calls this, because rights belong to threads.
+/// Calls a function in the thread that DPDK has started for interrupts of devices, and waits for its result.
+/// `None`: DPDK was not started. A process that gives up rights calls this, because rights belong to threads.
 ///
 /// # Errors
 /// If the thread does not call the function within seconds; as part of a sentence.

@@ -1,12 +1,13 @@
-//! The number of a packet's pair of hosts, by which the kernel assigns packets to the workers' sockets (`PACKET_FANOUT`): a
-//! program of classic BPF.
+//! The number of a packet's pair of hosts, by which the kernel assigns packets to the workers' sockets
+//! (`PACKET_FANOUT`): a program of classic BPF.
 //!
-//! The program adds up the two addresses of the outermost IP header, so the result is the same for both directions and for
-//! all fragments. It looks through VLAN tags that the kernel has not removed, PPPoE and MPLS, which may occur in one direction
-//! only. All other packets go to the first socket.
+//! The program adds up the two addresses of the outermost IP header, so the result is the same for both
+//! directions and for all fragments. It looks through VLAN tags that the kernel has not removed, PPPoE and
+//! MPLS, which may occur in one direction only. All other packets go to the first socket.
 //!
-//! `fanout_program` makes a program of eBPF of this one, which selects the worker. Where the process may not load that, the kernel
-//! runs the program as it is, and takes the result modulo the number of sockets: then no pair ever changes its worker.
+//! `fanout_program` makes a program of eBPF of this one, which selects the worker. Where the process may not
+//! load that, the kernel runs the program as it is, and takes the result modulo the number of sockets: then
+//! no pair ever changes its worker.
 
 use libc::sock_filter;
 

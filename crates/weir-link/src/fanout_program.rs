@@ -1,14 +1,15 @@
-//! The program of eBPF that assigns packets to workers (`PACKET_FANOUT_EBPF`): all packets between two hosts to one worker.
+//! The program of eBPF that assigns packets to workers (`PACKET_FANOUT_EBPF`): all packets between two hosts
+//! to one worker.
 //!
-//! The lower bits of a [pair's number](crate::fanout) are its place, one of [`PLACES`]. The place's number modulo the number of
-//! workers is the pair's home. A table says to which worker each place sends pairs that are new; it differs from the home only while
-//! the home falls behind. A pair that is known keeps its worker:
+//! The lower bits of a [pair's number](crate::fanout) are its place, one of [`PLACES`]. The place's number
+//! modulo the number of workers is the pair's home. A table says to which worker each place sends pairs that
+//! are new; it differs from the home only while the home falls behind. A pair that is known keeps its worker:
 //!
 //! * its bits are set in a filter of known pairs, which is kept for two periods: then it is at home, or
 //! * it is in the table of moved pairs.
 //!
-//! A pair that is wrongly held for known stays at home, and so does a pair for which the table has no room: both only make the load less
-//! even, and split no connection.
+//! A pair that is wrongly held for known stays at home, and so does a pair for which the table has no room:
+//! both only make the load less even, and split no connection.
 
 use crate::assembly::{
     ADD, AND, Assembly, DIFFERENT, EQUAL, HAS, LOOKUP, Label, MULTIPLY, OR, REMAINDER, SHIFT_LEFT,
@@ -23,12 +24,12 @@ use weir_packet::bpf::code::{DOUBLE, STACK, WORD};
 pub(crate) const PLACES: usize = 1 << PLACE_BITS;
 const PLACE_BITS: i32 = 10;
 
-/// Words of each of the two halves of the filter of known pairs. A pair has two bits of one word: with a million pairs, one in
-/// twenty new ones is mistaken for a known one.
+/// Words of each of the two halves of the filter of known pairs. A pair has two bits of one word: with a
+/// million pairs, one in twenty new ones is mistaken for a known one.
 pub(crate) const KNOWN_WORDS: usize = 1 << 17;
 
-/// Words of the memory that the program and the process share: the number of the period, whose last bit selects the half of the
-/// filter that is written.
+/// Words of the memory that the program and the process share: the number of the period, whose last bit
+/// selects the half of the filter that is written.
 pub(crate) const PERIOD: usize = 0;
 /// Pairs that were assigned to another worker than their home.
 pub(crate) const PAIRS_MOVED: usize = 1;
@@ -65,7 +66,8 @@ const ENTRY: i16 = -64;
 /// The number of cells of classic BPF, 8 bytes each.
 const CELLS: u32 = 4;
 
-/// The program for this number of workers, with the numbers of the shared memory and of the table of moved pairs.
+/// The program for this number of workers, with the numbers of the shared memory and of the table of moved
+/// pairs.
 pub(crate) fn program(workers: usize, shared: i32, moved: i32) -> Vec<BpfInstruction> {
     let mut all = Assembly::default();
     all.copy(6, 1);
@@ -74,7 +76,8 @@ pub(crate) fn program(workers: usize, shared: i32, moved: i32) -> Vec<BpfInstruc
     all.finish()
 }
 
-/// A program that computes the number of a packet's pair of hosts, and nothing else: to measure what the assignment adds.
+/// A program that computes the number of a packet's pair of hosts, and nothing else: to measure what the
+/// assignment adds.
 pub(crate) fn hash_alone() -> Vec<BpfInstruction> {
     let mut all = Assembly::default();
     all.copy(6, 1);
@@ -88,8 +91,8 @@ fn bytes(word: usize) -> i32 {
     8 * word as i32
 }
 
-/// Writes a program of classic BPF as eBPF: the accumulator is register 0, the index register 7. The result of the program is in
-/// register 0 behind it; a program that ends with a constant ends with this number.
+/// Writes a program of classic BPF as eBPF: the accumulator is register 0, the index register 7. The result
+/// of the program is in register 0 behind it; a program that ends with a constant ends with this number.
 fn convert(all: &mut Assembly, program: &[sock_filter]) {
     let labels: Vec<_> = (0..=program.len()).map(|_| all.label()).collect();
     let done = all.label();
@@ -139,8 +142,8 @@ fn convert(all: &mut Assembly, program: &[sock_filter]) {
 
 /// Assigns the pair of hosts whose number is in register 0.
 ///
-/// Registers: 6 has the pair's two bits, 7 points to the words with these bits, 8 is the number of the pair, 9 whether the pair
-/// is known.
+/// Registers: 6 has the pair's two bits, 7 points to the words with these bits, 8 is the number of the pair,
+/// 9 whether the pair is known.
 fn assign(all: &mut Assembly, workers: i32, shared: i32, moved: i32) {
     let [unknown, known, is_recent] = [(); 3].map(|()| all.label());
     all.copy(8, 0);
@@ -156,8 +159,8 @@ fn assign(all: &mut Assembly, workers: i32, shared: i32, moved: i32) {
         all.set(9, 1);
         all.place(other);
     }
-    // Usually no pair was moved. A moved pair is in the table before its bits are set, and it is counted before, too: this processor
-    // finds a pair that another one has just moved.
+    // Usually no pair was moved. A moved pair is in the table before its bits are set, and it is counted
+    // before, too: this processor finds a pair that another one has just moved.
     all.set_address(1, shared, 0);
     all.load(DOUBLE, 2, 1, bytes(PAIRS_MOVED) as i16);
     all.jump_if(EQUAL, 2, 0, unknown);

@@ -1,4 +1,5 @@
-//! The table of connections whose packets the kernel counts: a hash map that programs of eBPF and the engine share.
+//! The table of connections whose packets the kernel counts: a hash map that programs of eBPF and the engine
+//! share.
 
 use crate::bpf::HashMap;
 use crate::system::clock;
@@ -8,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_packet::flow_entry::LAST_TIME;
 use weir_packet::{KernelFilters, KernelFlows};
 
-/// Differences of the clocks that differ by less than this are the same: 20 µs, more than it takes to read them.
+/// Differences of the clocks that differ by less than this are the same: 20 µs, more than it takes to read
+/// them.
 const SAME_NS: i64 = 20_000;
 
 /// The table of the connections of some filters.
@@ -28,8 +30,8 @@ impl FlowMap {
         })
     }
 
-    /// Turns the time of the last packet to that of packets. The difference of the clocks is kept as long as the clock is not
-    /// set, so that a time is the same whenever it is read.
+    /// Turns the time of the last packet to that of packets. The difference of the clocks is kept as long as
+    /// the clock is not set, so that a time is the same whenever it is read.
     fn set_time(&self, entry: &mut [u64]) {
         let Some(time) = entry.get_mut(LAST_TIME).filter(|time| **time > 0) else { return };
         let (since_start, since_1970) = clock();

@@ -1,5 +1,5 @@
-//! Rules about headers on a device. Devices accept only some rules: a rule that passes packets is widened until the device accepts it, and a
-//! class of packets for which that is impossible is not discarded.
+//! Rules about headers on a device. Devices accept only some rules: a rule that passes packets is widened
+//! until the device accepts it, and a class of packets for which that is impossible is not discarded.
 
 use std::collections::HashSet;
 use std::io;
@@ -73,8 +73,8 @@ impl<Id: Copy> Installed<Id> {
         device.remove_all()
     }
 
-    /// Replaces the rules. Between the old and the new ones, every packet passes. The inner result says why the device discards
-    /// nothing.
+    /// Replaces the rules. Between the old and the new ones, every packet passes. The inner result says why
+    /// the device discards nothing.
     ///
     /// # Errors
     /// The device keeps old rules.
@@ -101,7 +101,8 @@ impl<Id: Copy> Installed<Id> {
     }
 }
 
-/// Adds the narrowest rule for the packets of a pattern that the device accepts, and that does not pass the whole class.
+/// Adds the narrowest rule for the packets of a pattern that the device accepts, and that does not pass the
+/// whole class.
 fn add_widened(
     device: &impl RuleDevice,
     pattern: &HeaderPattern,
@@ -123,7 +124,8 @@ fn add_widened(
     Err(refused)
 }
 
-/// The pattern, and those that describe more packets, but not all of the class: without masks of ports, without addresses, without ports.
+/// The pattern, and those that describe more packets, but not all of the class: without masks of ports,
+/// without addresses, without ports.
 fn widened(pattern: &HeaderPattern) -> Vec<HeaderPattern> {
     let any = Masked::default();
     let whole = |port: Masked| if port.mask == 0xffff { port } else { any };

@@ -33,7 +33,8 @@ pub(crate) trait LinkSocket: Debug + Send {
     /// The interface.
     fn target(&self) -> &Target;
 
-    /// The socket itself, to wait for packets. `None` if packets come without the kernel, and must be asked for.
+    /// The socket itself, to wait for packets. `None` if packets come without the kernel, and must be asked
+    /// for.
     fn socket(&self) -> Option<&Socket>;
 
     /// The state of the interface.
@@ -74,10 +75,11 @@ pub(crate) trait LinkSocket: Debug + Send {
     /// The counters so far, read from the kernel.
     fn stats(&self) -> SourceStats;
 
-    /// Fills an empty burst with the next packets, all of one block, without their numbers. Returns whether there are any.
+    /// Fills an empty burst with the next packets, all of one block, without their numbers. Returns whether
+    /// there are any.
     ///
     /// # Errors
-    /// If the kernel's description of a packet is invalid. The packets before it have been delivered; those that cannot be
-    /// read count as lost.
+    /// If the kernel's description of a packet is invalid. The packets before it have been delivered; those
+    /// that cannot be read count as lost.
     fn fill(&mut self, burst: &mut Burst) -> io::Result<bool>;
 }

@@ -32,15 +32,17 @@ const BUFFER_BYTES_MAX: usize = 4095 << 20;
 #[derive(Debug)]
 pub struct Links {
     shares: Vec<Share>,
-    /// The assignment of packets to shares, and the rings of each share; `None`: the assignment never changes.
+    /// The assignment of packets to shares, and the rings of each share; `None`: the assignment never
+    /// changes.
     placement: Option<(Placement, Vec<Vec<Weak<Ring>>>)>,
-    /// Packets may be dropped before they are assigned to a share, so shares do not see all packets of their connections.
+    /// Packets may be dropped before they are assigned to a share, so shares do not see all packets of their
+    /// connections.
     is_mirror: bool,
 }
 
 impl Links {
-    /// Captures on the interfaces of these names (`any`: all interfaces; `dpdk:DEVICE[,ARGUMENT=VALUE…]`: devices of DPDK), in `parts` parts, which
-    /// [`split`](Source::split) hands out.
+    /// Captures on the interfaces of these names (`any`: all interfaces; `dpdk:DEVICE[,ARGUMENT=VALUE…]`:
+    /// devices of DPDK), in `parts` parts, which [`split`](Source::split) hands out.
     ///
     /// # Errors
     /// If an interface does not exist, or the process may not capture. The message has a remedy.
@@ -58,8 +60,8 @@ impl Links {
         }
         let devices: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
         let devices = dpdk_queue::open(&devices, options, if names.len() > 1 { 1 } else { parts }, &known)?;
-        // A device that gives all packets to one queue cannot be split, and the others then are not, either. Several sources of which
-        // one is a device assign packets to workers in different ways.
+        // A device that gives all packets to one queue cannot be split, and the others then are not, either.
+        // Several sources of which one is a device assign packets to workers in different ways.
         let is_mixed = !devices.is_empty() && names.len() > 1;
         let parts = if is_mixed || devices.iter().any(|queues| queues.len() < parts) { 1 } else { parts };
         let mut sockets: Vec<Vec<Box<dyn LinkSocket>>> = (0..parts).map(|_| vec![]).collect();
@@ -131,8 +133,8 @@ impl Links {
     }
 }
 
-/// The cards of these interfaces; of `any`, those of all interfaces that there are now. Where the kernel gives no statistics,
-/// nothing is counted.
+/// The cards of these interfaces; of `any`, those of all interfaces that there are now. Where the kernel
+/// gives no statistics, nothing is counted.
 fn cards(names: &[String]) -> Vec<CardDrops> {
     let all =
         if names.iter().any(|name| name == ANY) { interface_names().unwrap_or_default() } else { vec![] };
@@ -161,7 +163,8 @@ impl Source for Links {
         if parts != self.shares.len() || parts < 2 {
             return Ok(None);
         }
-        // The driver may drop packets of a connection that the kernel counts, for any time: no pair is ever forgotten then.
+        // The driver may drop packets of a connection that the kernel counts, for any time: no pair is ever
+        // forgotten then.
         let idle_max = idle_max.filter(|_| !self.is_mirror);
         if let Some((placement, rings)) = self.placement.take() {
             let balance = Arc::new(Balance::new(placement, rings, idle_max));

@@ -1,8 +1,9 @@
-//! A sender of frames that is faster than programs which receive them, for benchmarks: a program of XDP that the kernel runs by itself
-//! (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Documentation/bpf/bpf_prog_run.rst; Linux 5.18).
+//! A sender of frames that is faster than programs which receive them, for benchmarks: a program of XDP that
+//! the kernel runs by itself (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`,
+//! Documentation/bpf/bpf_prog_run.rst; Linux 5.18).
 //!
-//! The program writes the next frame of a list into each packet, and redirects the packet to an interface. One system call sends
-//! many packets; sockets and their buffers are not involved.
+//! The program writes the next frame of a list into each packet, and redirects the packet to an interface.
+//! One system call sends many packets; sockets and their buffers are not involved.
 
 use crate::assembly::{
     ADD, ADJUST_TAIL, AND, Assembly, GREATER, LESS, MULTIPLY, REDIRECT_TO, SHIFT_RIGHT, STORE_BYTES,
@@ -25,13 +26,14 @@ pub const FRAMES_MAX: usize = 1 << 16;
 /// Words of a frame in the list: the length, and the bytes.
 const FRAME_WORDS: usize = 1 + FRAME_BYTES_MAX.div_ceil(8);
 
-/// Packets of a group. The kernel makes and sends a group at once, as a network card interrupts the machine once for several
-/// packets. The number is a power of two, and less than the 256 places of a queue of veth.
+/// Packets of a group. The kernel makes and sends a group at once, as a network card interrupts the machine
+/// once for several packets. The number is a power of two, and less than the 256 places of a queue of veth.
 const GROUP_PACKETS: u32 = 64;
-/// Times that the program looks whether a packet is due before it gives up: together about a millisecond. The kernel's verifier
-/// accepts up to 8192.
+/// Times that the program looks whether a packet is due before it gives up: together about a millisecond. The
+/// kernel's verifier accepts up to 8192.
 const WAITS_MAX: i32 = 4096;
-/// Readings of the clock each time: one alone would take less time than the verifier's limit needs for a millisecond.
+/// Readings of the clock each time: one alone would take less time than the verifier's limit needs for a
+/// millisecond.
 const READINGS: usize = 8;
 /// Packets of a call at most. A call takes 25 ms more, in which nothing is sent (2026-11-26).
 const CALL_PACKETS_MAX: f64 = 4e6;
@@ -68,8 +70,9 @@ impl LiveFrames {
     /// A sender on the interface of this name, in the network namespace of the process.
     ///
     /// # Errors
-    /// If there are no frames or more than [`FRAMES_MAX`], a frame is shorter than [`FRAME_BYTES_MIN`] or longer than
-    /// [`FRAME_BYTES_MAX`], there is no such interface, or the process lacks CAP_BPF and CAP_NET_ADMIN.
+    /// If there are no frames or more than [`FRAMES_MAX`], a frame is shorter than [`FRAME_BYTES_MIN`] or
+    /// longer than [`FRAME_BYTES_MAX`], there is no such interface, or the process lacks CAP_BPF and
+    /// CAP_NET_ADMIN.
     pub fn new(interface: &str, frames: &[Vec<u8>]) -> io::Result<Self> {
         let wrong = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
         if frames.is_empty() || frames.len() > FRAMES_MAX {
@@ -99,9 +102,9 @@ impl LiveFrames {
         Ok(Self { program, state, _frames: list, longest_bytes })
     }
 
-    /// Sends for a time, at a rate of packets per second or, with `None`, as fast as possible. Returns the number of packets
-    /// sent, of which the interface may lose some, and the time that sending took. The time between two calls of the kernel is
-    /// not made up for.
+    /// Sends for a time, at a rate of packets per second or, with `None`, as fast as possible. Returns the
+    /// number of packets sent, of which the interface may lose some, and the time that sending took. The time
+    /// between two calls of the kernel is not made up for.
     ///
     /// # Errors
     /// If the kernel refuses to run the program.
@@ -141,8 +144,8 @@ fn sender(
     let [is_due, has_frame, has_next, discarded] = [(); 4].map(|()| all.label());
     all.copy(6, 1);
     all.set_address(7, state.number(), 0);
-    // Waits until a packet is due. Register 8: attempts; 0: packets that are due; 1: those sent. The clock is read only if no packet was
-    // due at the last reading: eight readings take longer than sending a packet.
+    // Waits until a packet is due. Register 8: attempts; 0: packets that are due; 1: those sent. The clock is
+    // read only if no packet was due at the last reading: eight readings take longer than sending a packet.
     all.load(DOUBLE, 1, 7, place(SENT));
     all.load(DOUBLE, 0, 7, place(DUE));
     all.jump_if_register(LESS, 1, 0, is_due);

@@ -19,8 +19,8 @@ pub struct NamedInterface {
 pub(crate) struct Names(Arc<Mutex<HashMap<i32, u16>>>);
 
 impl Names {
-    /// The number of the interface with this index. `tell` is called once for each interface, in the order of numbers. Beyond
-    /// 65 536 interfaces, all have the last number.
+    /// The number of the interface with this index. `tell` is called once for each interface, in the order of
+    /// numbers. Beyond 65 536 interfaces, all have the last number.
     pub fn number_of(&self, index: i32, tell: impl FnOnce()) -> u16 {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&number) = known.get(&index) {
@@ -39,7 +39,8 @@ pub(crate) fn link_of(hardware: u16) -> LinkType {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::ETHERNET,
         libc::ARPHRD_IEEE80211 => LinkType::IEEE802_11,
         libc::ARPHRD_IEEE80211_RADIOTAP => LinkType::IEEE802_11_RADIOTAP,
-        // Interfaces of tunnels and of PPP, and those without a link layer: their packets begin with the IP header.
+        // Interfaces of tunnels and of PPP, and those without a link layer: their packets begin with the IP
+        // header.
         _ => LinkType::RAW,
     }
 }

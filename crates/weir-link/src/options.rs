@@ -14,9 +14,11 @@ pub enum Note {
     Down(String),
     /// Packets come again on the interface of this name.
     Up(String),
-    /// Packets of the interface of this name that no question needs are discarded, and by whom (`the kernel`).
+    /// Packets of the interface of this name that no question needs are discarded, and by whom
+    /// (`the kernel`).
     Filtered(String, &'static str),
-    /// Nobody discards packets of the interface of this name: who does not (`the kernel`), and why. All its packets come.
+    /// Nobody discards packets of the interface of this name: who does not (`the kernel`), and why. All its
+    /// packets come.
     Unfiltered(String, &'static str, String),
     /// New connections do not move away from workers that fall behind, and why.
     Fixed(String),
@@ -69,8 +71,8 @@ pub struct LinkOptions {
     pub buffer_bytes: usize,
     /// Receive all packets of the link, also those for other hosts.
     pub promiscuous: bool,
-    /// The link carries copies of traffic, such as a mirror port: packets that no question needs are dropped before the machine
-    /// sees them.
+    /// The link carries copies of traffic, such as a mirror port: packets that no question needs are dropped
+    /// before the machine sees them.
     pub mirror: bool,
     /// Use the times of the network card, where it has a clock.
     pub hardware_time: bool,

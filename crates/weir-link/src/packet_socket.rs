@@ -120,8 +120,8 @@ impl PacketSocket {
         })
     }
 
-    /// Joins the sockets of an interface into a group: each packet goes to one of them, which the placement selects, or a hash of
-    /// the packet's hosts.
+    /// Joins the sockets of an interface into a group: each packet goes to one of them, which the placement
+    /// selects, or a hash of the packet's hosts.
     pub fn join(sockets: &[Self], placement: Option<&Placement>) -> io::Result<()> {
         let [first, others @ ..] = sockets else { return Ok(()) };
         let kind = placement.map_or(libc::PACKET_FANOUT_CBPF, |_| libc::PACKET_FANOUT_EBPF) << 16;
@@ -145,7 +145,8 @@ impl PacketSocket {
         &self.ring
     }
 
-    /// Adds a sieve to the sockets of an interface: their filters, or on a mirror port a program that drops packets in the driver.
+    /// Adds a sieve to the sockets of an interface: their filters, or on a mirror port a program that drops
+    /// packets in the driver.
     pub fn add_sieve(sockets: &mut [Self], options: &LinkOptions, flows: &FlowMaps) -> io::Result<()> {
         let [first, ..] = sockets else { return Ok(()) };
         let Target { name, index } = first.target.clone();

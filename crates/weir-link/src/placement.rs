@@ -1,5 +1,6 @@
-//! The kernel's assignment of packets to workers: the tables of the [program](crate::fanout_program), and the program itself, which all
-//! interfaces of a capture share. Both directions of a connection may therefore come from two interfaces.
+//! The kernel's assignment of packets to workers: the tables of the [program](crate::fanout_program), and the
+//! program itself, which all interfaces of a capture share. Both directions of a connection may therefore
+//! come from two interfaces.
 
 use crate::bpf::{HashMap, Program, ProgramKind, SharedWords};
 use crate::fanout_program::{
@@ -68,8 +69,9 @@ impl Placement {
         self.shared.word(PERIOD).store(next, Ordering::Release);
     }
 
-    /// Removes moved pairs that were seen neither in this period nor in the last one. One call looks at a part of the table, from a
-    /// pair on, or from the start. Returns the pair from which the next call continues; `None` at the end.
+    /// Removes moved pairs that were seen neither in this period nor in the last one. One call looks at a
+    /// part of the table, from a pair on, or from the start. Returns the pair from which the next call
+    /// continues; `None` at the end.
     pub fn forget(&self, from: Option<Pair>) -> Option<Pair> {
         let period = self.shared.word(PERIOD).load(Ordering::Relaxed);
         let mut pair = from.unwrap_or(NO_PAIR);

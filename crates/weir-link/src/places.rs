@@ -1,8 +1,10 @@
-//! Selects the workers of places ([`fanout_program`](crate::fanout_program)), by how full the workers' rings are.
+//! Selects the workers of places ([`fanout_program`](crate::fanout_program)), by how full the workers' rings
+//! are.
 //!
-//! Only new pairs of hosts follow a place, so the load changes slowly. Places therefore leave a worker in parts, as long as a ring of
-//! the worker is more than half full, with time between two parts. They return one by one, once all rings have been nearly empty for
-//! a while. A worker that can do a part of its home's load ends up with this part.
+//! Only new pairs of hosts follow a place, so the load changes slowly. Places therefore leave a worker in
+//! parts, as long as a ring of the worker is more than half full, with time between two parts. They return
+//! one by one, once all rings have been nearly empty for a while. A worker that can do a part of its home's
+//! load ends up with this part.
 
 use crate::fanout_program::PLACES;
 
@@ -40,7 +42,8 @@ impl Places {
         }
     }
 
-    /// Looks at how full the rings of the workers are, in percent. Returns the places that move, with their new workers.
+    /// Looks at how full the rings of the workers are, in percent. Returns the places that move, with their
+    /// new workers.
     pub fn look(&mut self, fills: &[u32]) -> Vec<(usize, usize)> {
         let is_calm = fills.iter().all(|&fill| fill <= CALM_PERCENT);
         self.calm_looks = if is_calm { self.calm_looks.saturating_add(1) } else { 0 };
@@ -117,8 +120,9 @@ mod tests {
         assert!((0..100).all(|_| places.look(&[90, 51, 30]).is_empty()));
     }
 
-    /// New pairs come at a steady rate and stay for a while. One worker can do a part of its half of them; the other one can do more than
-    /// its half. The slow worker gets as many as it can do, and its ring is rarely full.
+    /// New pairs come at a steady rate and stay for a while. One worker can do a part of its half of them;
+    /// the other one can do more than its half. The slow worker gets as many as it can do, and its ring is
+    /// rarely full.
     #[test]
     fn places_settle_beside_a_slow_worker() {
         let (mut places, speeds) = (Places::new(2), [6.0, 30.0]);

@@ -1,5 +1,5 @@
-//! The programs that the kernel runs for a capture. Each consists of the filter of the questions, if there is one, and of what
-//! becomes of the packets.
+//! The programs that the kernel runs for a capture. Each consists of the filter of the questions, if there is
+//! one, and of what becomes of the packets.
 //!
 //! Registers: 6 is the length of the frame, 7 the start of the bytes, 8 their end, 9 the context.
 
@@ -42,8 +42,8 @@ const TAG_BYTES: i32 = 4;
 /// What becomes of packets that a program of XDP sees.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fate<'a> {
-    /// The sockets for packets that a question needs, and the mark before the times that the program writes; `None`: these packets
-    /// go to the machine.
+    /// The sockets for packets that a question needs, and the mark before the times that the program writes;
+    /// `None`: these packets go to the machine.
     pub sockets: Option<(&'a SocketMap, u64)>,
     /// All other packets are dropped. Otherwise they go to the machine.
     pub drops: bool,
@@ -152,8 +152,8 @@ fn count(all: &mut Assembly, counts: &CountMap, which: u32) {
     all.place(uncounted);
 }
 
-/// The program of a socket's filter. The socket receives the packets that a question needs; the others are discarded, and `counts`
-/// counts them.
+/// The program of a socket's filter. The socket receives the packets that a question needs; the others are
+/// discarded, and `counts` counts them.
 pub(crate) fn for_socket(
     of_questions: &KernelFilter,
     scratch: &ScratchMap,
@@ -220,7 +220,8 @@ fn limit(all: &mut Assembly, bytes: i32, none: Label) {
     all.jump_if(EQUAL, 4, 0, none);
 }
 
-/// Copies bytes of the frame: register 2 is their offset, 3 their target, 4 their number. Jumps if that fails.
+/// Copies bytes of the frame: register 2 is their offset, 3 their target, 4 their number. Jumps if that
+/// fails.
 fn load_bytes(all: &mut Assembly, failed: Label) {
     all.copy(1, 9);
     all.call(LOAD_BYTES);

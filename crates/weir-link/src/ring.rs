@@ -1,5 +1,6 @@
-//! A ring of version TPACKET_V3 (`packet(7)`, Documentation/networking/packet_mmap.rst): blocks of packets in memory that the
-//! kernel writes. The kernel passes blocks in order; a block belongs to the process until the process gives it back.
+//! A ring of version TPACKET_V3 (`packet(7)`, Documentation/networking/packet_mmap.rst): blocks of packets in
+//! memory that the kernel writes. The kernel passes blocks in order; a block belongs to the process until the
+//! process gives it back.
 #![allow(unsafe_code)]
 
 use crate::system::Mapping;
@@ -66,8 +67,8 @@ impl Ring {
     /// Reads a value of a block; `None` if it lies beyond the block's end.
     fn read<T: Copy>(&self, block: usize, offset: usize) -> Option<T> {
         let fits = offset.checked_add(size_of::<T>())? <= self.block_bytes && block < self.blocks();
-        // SAFETY: the value lies in the block, and any bytes are a valid value of the kernel's structures that this file
-        // reads. The block belongs to the process, so the kernel does not write it.
+        // SAFETY: the value lies in the block, and any bytes are a valid value of the kernel's structures
+        // that this file reads. The block belongs to the process, so the kernel does not write it.
         fits.then(|| unsafe {
             self.mapping.start().add(block * self.block_bytes + offset).cast::<T>().read_unaligned()
         })
@@ -93,8 +94,8 @@ impl PacketMemory for RingBlock {
     fn range(&self, offset: usize, length: usize) -> &[u8] {
         let end = offset.checked_add(length).expect("a range of a packet");
         assert!(end <= self.ring.block_bytes, "the range lies in the block");
-        // SAFETY: the range lies in the block, which belongs to the process until it is dropped. Nobody writes to a packet
-        // after `Walk::next` has returned it.
+        // SAFETY: the range lies in the block, which belongs to the process until it is dropped. Nobody
+        // writes to a packet after `Walk::next` has returned it.
         unsafe {
             let start = self.ring.mapping.start().add(self.block * self.ring.block_bytes + offset);
             std::slice::from_raw_parts(start.as_ptr(), length)
@@ -160,8 +161,8 @@ impl Walk {
         self.left
     }
 
-    /// The next packet, with its VLAN tag restored. `None` at the end, or if the header is invalid; then packets are
-    /// [left](Self::left).
+    /// The next packet, with its VLAN tag restored. `None` at the end, or if the header is invalid; then
+    /// packets are [left](Self::left).
     pub fn next(&mut self) -> Option<RingPacket> {
         if self.left == 0 {
             return None;
@@ -193,7 +194,8 @@ impl Walk {
         Some(packet)
     }
 
-    /// Puts the tag that the kernel removed back behind the addresses, which move into the free bytes before the frame.
+    /// Puts the tag that the kernel removed back behind the addresses, which move into the free bytes before
+    /// the frame.
     fn restore_tag(&self, packet: &mut RingPacket) {
         let is_ethernet = matches!(packet.hardware, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK);
         let has_addresses = packet.captured_bytes as usize >= ADDRESSES_BYTES;
@@ -206,8 +208,9 @@ impl Walk {
         let [a, b] = tpid.to_be_bytes();
         let [c, d] = tci.to_be_bytes();
         let tag = [a, b, c, d];
-        // SAFETY: the bytes lie in the block, which belongs to the process: the header and the address end before them, as
-        // checked above, and the frame has at least its addresses. No slice of this packet exists yet.
+        // SAFETY: the bytes lie in the block, which belongs to the process: the header and the address end
+        // before them, as checked above, and the frame has at least its addresses. No slice of this packet
+        // exists yet.
         unsafe {
             let frame = self.ring.mapping.start().add(self.block * self.ring.block_bytes + packet.offset);
             let start = frame.sub(TAG_BYTES);

@@ -22,8 +22,8 @@ impl Sender {
     /// Sends a frame, beginning with its link layer. Waits while the interface's queue is full.
     ///
     /// # Errors
-    /// If the frame is shorter than its link layer or longer than the interface allows (`EMSGSIZE`), or the interface is
-    /// down.
+    /// If the frame is shorter than its link layer or longer than the interface allows (`EMSGSIZE`), or the
+    /// interface is down.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         loop {
             match self.0.send(frame) {

@@ -18,12 +18,14 @@ use weir_packet::{
 
 /// Time of waiting for packets, before [`Poll::Idle`].
 const PATIENCE: Duration = Duration::from_millis(10);
-/// Time of waiting for several packets, once packets have come: so short that rings with room for thousands do not overflow.
+/// Time of waiting for several packets, once packets have come: so short that rings with room for thousands
+/// do not overflow.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Queues of DPDK wake no thread: they are looked at again after this time. It is so short that a queue with room for thousands of
-/// packets does not overflow.
+/// Queues of DPDK wake no thread: they are looked at again after this time. It is so short that a queue with
+/// room for thousands of packets does not overflow.
 const LOOK: Duration = Duration::from_micros(50);
-/// Time from the end of reception until the last packets are in the ring: the kernel passes the last block meanwhile.
+/// Time from the end of reception until the last packets are in the ring: the kernel passes the last block
+/// meanwhile.
 const DRAIN: Duration = Duration::from_millis(4 * RETIRE_MS as u64);
 /// Packets older than this have been passed by the kernel.
 const DELAY: Duration = Duration::from_millis(10 * RETIRE_MS as u64);
@@ -269,7 +271,8 @@ impl Share {
         if self.sockets.is_empty() || is_drained {
             return Ok(Poll::End);
         }
-        // After packets more will come soon: several of them together cost less than a call of the system for each.
+        // After packets more will come soon: several of them together cost less than a call of the system for
+        // each.
         let is_of_kernel = self.sockets.iter().all(|socket| socket.socket().is_some());
         if std::mem::take(&mut self.had_packets) && is_of_kernel {
             std::thread::sleep(PAUSE);

@@ -1,8 +1,8 @@
-//! What discards packets that no question needs, before they reach Weir: a filter of each socket of an interface, or the XDP
-//! program of the interface.
+//! What discards packets that no question needs, before they reach Weir: a filter of each socket of an
+//! interface, or the XDP program of the interface.
 //!
-//! The kernel takes milliseconds to verify a simple filter, and up to a second for an exact one. A thread of its own loads filters;
-//! everything passes until the first one is in place.
+//! The kernel takes milliseconds to verify a simple filter, and up to a second for an exact one. A thread of
+//! its own loads filters; everything passes until the first one is in place.
 
 use crate::bpf::{Attachment, CountMap, OF_FLOWS, Program, ProgramKind, ScratchMap, SocketMap, UNNEEDED};
 use crate::flow_map::{FlowMap, FlowMaps};
@@ -25,8 +25,8 @@ pub(crate) struct Sieve {
     place: Place,
     state: Mutex<State>,
     notes: Notes,
-    /// `None` if the times of packets are not those of the kernel: the engine could then not tell which packets were on their
-    /// way when the kernel took a connection over.
+    /// `None` if the times of packets are not those of the kernel: the engine could then not tell which
+    /// packets were on their way when the kernel took a connection over.
     flows: Option<FlowMaps>,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Sieve {
 enum Place {
     /// In each of these sockets. The machine receives all packets.
     Sockets(Vec<Socket>),
-    /// In the driver. Packets go to the sockets of AF_XDP, with a mark before their times, or to the machine. Packets that no
-    /// question needs are dropped, or go to the machine.
+    /// In the driver. Packets go to the sockets of AF_XDP, with a mark before their times, or to the machine.
+    /// Packets that no question needs are dropped, or go to the machine.
     Interface { sockets: Option<(SocketMap, u64)>, drops: bool },
 }
 
@@ -63,7 +63,8 @@ impl Sieve {
         Self::new(name, link, Place::Sockets(sockets), State::default(), options, flows)
     }
 
-    /// Attaches a program to an interface, which lets everything pass: to the sockets of AF_XDP, or else to the machine.
+    /// Attaches a program to an interface, which lets everything pass: to the sockets of AF_XDP, or else to
+    /// the machine.
     pub fn of_interface(
         (name, interface): (&str, u32),
         link: LinkType,
@@ -96,8 +97,8 @@ impl Sieve {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets only packets pass that the filter for the link type passes, soon; everything if there is none, or if the kernel
-    /// refuses it. Further calls with the same filters have no effect.
+    /// Lets only packets pass that the filter for the link type passes, soon; everything if there is none, or
+    /// if the kernel refuses it. Further calls with the same filters have no effect.
     pub fn narrow(self: &Arc<Self>, filters: Option<&Arc<dyn KernelFilters>>) {
         let mut state = self.state();
         if is_wanted(&state, filters) || state.is_stopped {
@@ -145,7 +146,8 @@ impl Sieve {
         }
     }
 
-    /// Loads the filters, each more exact than the one before, and puts them into place as long as they are wanted.
+    /// Loads the filters, each more exact than the one before, and puts them into place as long as they are
+    /// wanted.
     ///
     /// # Errors
     /// If the kernel refuses the first one.
@@ -210,7 +212,8 @@ impl Sieve {
         Ok((counts, scratch))
     }
 
-    /// Ends the work of the sieve: the program of an interface is detached, and filters of sockets stay as they are.
+    /// Ends the work of the sieve: the program of an interface is detached, and filters of sockets stay as
+    /// they are.
     pub fn stop(&self) {
         let mut state = self.state();
         state.is_stopped = true;

@@ -8,8 +8,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Bytes of a TCP connection that were written and that the other end has not acknowledged. A connection that has failed keeps
-/// the number that it had.
+/// Bytes of a TCP connection that were written and that the other end has not acknowledged. A connection that
+/// has failed keeps the number that it had.
 ///
 /// # Errors
 /// The descriptor is no socket of TCP.
@@ -247,8 +247,8 @@ impl Mapping {
     /// If the mapping has fewer words.
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.bytes / size_of::<AtomicU64>(), "the mapping has such a word");
-        // SAFETY: the word lies in the mapping, which lives as long as the reference and starts with a page, so the word is
-        // aligned. The process and the kernel access it atomically.
+        // SAFETY: the word lies in the mapping, which lives as long as the reference and starts with a page,
+        // so the word is aligned. The process and the kernel access it atomically.
         unsafe { self.start.cast::<AtomicU64>().add(index).as_ref() }
     }
 }

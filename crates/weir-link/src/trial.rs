@@ -1,4 +1,5 @@
-//! Runs programs on single frames in the kernel, without an interface (`BPF_PROG_TEST_RUN`): for tests and benchmarks.
+//! Runs programs on single frames in the kernel, without an interface (`BPF_PROG_TEST_RUN`): for tests and
+//! benchmarks.
 
 use crate::bpf::{CountMap, Program, ProgramKind, ScratchMap};
 use crate::fanout_program::{PLACES, hash_alone};
@@ -23,8 +24,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Loads a filter as a program of XDP. `flow_words`: those of the table of connections that the filter takes over
-    /// ([`KernelFilters::flow_words`]), which is empty.
+    /// Loads a filter as a program of XDP. `flow_words`: those of the table of connections that the filter
+    /// takes over ([`KernelFilters::flow_words`]), which is empty.
     ///
     /// # Errors
     /// If the process lacks the right, or the kernel refuses the program, with the reason.

@@ -1,5 +1,5 @@
-//! The memory of sockets of AF_XDP (Documentation/networking/af_xdp.rst): frames of equal size, and rings by which process and
-//! kernel pass each other descriptions of frames.
+//! The memory of sockets of AF_XDP (Documentation/networking/af_xdp.rst): frames of equal size, and rings by
+//! which process and kernel pass each other descriptions of frames.
 #![allow(unsafe_code)]
 
 use crate::system::{Mapping, Socket};
@@ -50,7 +50,8 @@ impl Umem {
         (0..).zip(free.drain(first..)).map(|(index, frame)| each(index, frame)).count() as u32
     }
 
-    /// The kernel has passed the frame at an address. Returns whether there is such a frame, which the process did not have.
+    /// The kernel has passed the frame at an address. Returns whether there is such a frame, which the
+    /// process did not have.
     fn own(&self, address: u64) -> bool {
         let frame = self.owned.get(address as usize / FRAME_BYTES);
         frame.is_some_and(|frame| !frame.swap(true, Ordering::Relaxed))
@@ -82,8 +83,8 @@ impl Umem {
         let end = address.checked_add(length)?;
         let is_in_frame = length == 0 || address / FRAME_BYTES == (end - 1) / FRAME_BYTES;
         let is_owned = self.owned.get(address / FRAME_BYTES)?.load(Ordering::Relaxed);
-        // SAFETY: the range lies in a frame of the memory that the kernel has passed. The kernel does not write the frame until
-        // the frame is given back.
+        // SAFETY: the range lies in a frame of the memory that the kernel has passed. The kernel does not
+        // write the frame until the frame is given back.
         (is_in_frame && is_owned).then(|| unsafe {
             std::slice::from_raw_parts(self.mapping.start().add(address).as_ptr(), length)
         })
@@ -144,7 +145,8 @@ impl Ring {
     }
 
     fn word(&self, offset: u64) -> &AtomicU32 {
-        // SAFETY: the kernel's offsets lie in the mapping, and the words are aligned; both sides access them atomically.
+        // SAFETY: the kernel's offsets lie in the mapping, and the words are aligned; both sides access them
+        // atomically.
         unsafe { self.mapping.start().add(offset as usize).cast::<AtomicU32>().as_ref() }
     }
 
@@ -189,15 +191,16 @@ impl ReceiveRing {
             .map(Self)
     }
 
-    /// Takes entries as long as `wants` returns `true` for them. The frames then belong to the process. Returns the number
-    /// of entries that name no frame of the kernel's; `wants` does not see them.
+    /// Takes entries as long as `wants` returns `true` for them. The frames then belong to the process.
+    /// Returns the number of entries that name no frame of the kernel's; `wants` does not see them.
     pub fn take_while(&mut self, umem: &Umem, mut wants: impl FnMut(&libc::xdp_desc) -> bool) -> u64 {
         let Self(ring) = self;
         let consumer = ring.word(ring.offsets.consumer);
         let (mut next, mut invalid) = (consumer.load(Ordering::Relaxed), 0);
         let produced = ring.word(ring.offsets.producer).load(Ordering::Acquire);
         while next != produced {
-            // SAFETY: the kernel has written the entry, and does not change it before the consumer's index is raised.
+            // SAFETY: the kernel has written the entry, and does not change it before the consumer's index is
+            // raised.
             let entry = unsafe { ring.entry::<libc::xdp_desc>(next).read() };
             if umem.own(entry.addr) {
                 let is_whole = umem.bytes(entry.addr as usize, entry.len as usize).is_some();

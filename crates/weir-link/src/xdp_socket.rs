@@ -1,7 +1,8 @@
 //! A socket of the family AF_XDP on one queue of an interface (Documentation/networking/af_xdp.rst).
 //!
-//! The socket takes all packets of the queue from the machine: an XDP program redirects them, and the machine's own programs do not
-//! receive them. The network card may write packets into the socket's memory itself (zero copy), or the kernel copies them.
+//! The socket takes all packets of the queue from the machine: an XDP program redirects them, and the
+//! machine's own programs do not receive them. The network card may write packets into the socket's memory
+//! itself (zero copy), or the kernel copies them.
 
 use crate::bpf::SocketMap;
 use crate::flow_map::FlowMaps;
@@ -90,8 +91,8 @@ pub(crate) fn open(
     Ok(all)
 }
 
-/// Binds a socket to a queue. The first attempt asks for zero copy and for packets in several pieces; drivers refuse what they
-/// cannot do, and the later attempts ask for less.
+/// Binds a socket to a queue. The first attempt asks for zero copy and for packets in several pieces; drivers
+/// refuse what they cannot do, and the later attempts ask for less.
 fn bind(socket: &Socket, target: &Target, queue: u32) -> io::Result<()> {
     let attempts = [libc::XDP_ZEROCOPY | libc::XDP_USE_SG, libc::XDP_ZEROCOPY, libc::XDP_USE_SG, 0];
     let started = Instant::now();
@@ -177,7 +178,8 @@ impl XdpSocket {
         })
     }
 
-    /// The time of a packet at `address`: the program's, or `now` if the driver does not keep what programs write.
+    /// The time of a packet at `address`: the program's, or `now` if the driver does not keep what programs
+    /// write.
     fn time_of(&self, address: u64, since_start: i64, now: i64) -> i64 {
         let meta = (address as usize).checked_sub(META_BYTES).and_then(|at| self.umem.bytes(at, META_BYTES));
         let (mark, time) = meta.map_or((&[][..], &[][..]), |meta| meta.split_at(8));
@@ -236,7 +238,8 @@ impl LinkSocket for XdpSocket {
         let counters = self.socket.get(SOL_XDP, libc::XDP_STATISTICS, none).unwrap_or(none);
         let sieve = self.sieve.as_ref().filter(|_| self.is_first);
         let mut all = sieve.map(|sieve| sieve.discarded()).unwrap_or_default();
-        // In copy mode each packet without a buffer counts in both; with zero copy, drivers count attempts to get one.
+        // In copy mode each packet without a buffer counts in both; with zero copy, drivers count attempts to
+        // get one.
         let no_buffer = if self.is_zero_copy { 0 } else { counters.rx_fill_ring_empty_descs };
         let lost = SourceStats {
             ring_full: counters.rx_ring_full,
@@ -289,7 +292,8 @@ impl LinkSocket for XdpSocket {
     }
 }
 
-/// Copies the pieces of one packet to a block of its own, and gives their frames back. One packet of those described remains.
+/// Copies the pieces of one packet to a block of its own, and gives their frames back. One packet of those
+/// described remains.
 fn join_pieces(umem: &Umem, pieces: &[libc::xdp_desc], packets: &mut Vec<PacketMeta>) -> Block {
     let bytes = pieces.iter().filter_map(|piece| umem.bytes(piece.addr as usize, piece.len as usize));
     let bytes = bytes.collect::<Vec<_>>().concat();

@@ -23,8 +23,8 @@ pub const NUMBER: usize = 3;
 /// The addresses of key and state.
 pub const KEY: usize = 4;
 pub const STATE: usize = 5;
-/// Four bytes: whether the packet is the first one of its flow; the table, from 1 on, 0: the packet has no key; the direction; whether the
-/// module wants a dump.
+/// Four bytes: whether the packet is the first one of its flow; the table, from 1 on, 0: the packet has no
+/// key; the direction; whether the module wants a dump.
 pub const MARKS: usize = 6;
 /// A bit for each field that the packet has.
 pub const KNOWN: usize = 7;

@@ -1,4 +1,5 @@
-//! Checks: at intervals, all flows are visited, some after each burst of packets, and those that the module says are removed.
+//! Checks: at intervals, all flows are visited, some after each burst of packets, and those that the module
+//! says are removed.
 
 use crate::runtime::Runtime;
 use crate::tables::{FlowPlace, Flows};
@@ -31,8 +32,8 @@ impl Checker {
         Self { interval_ns, due_ns: None, pass: None, rows: vec![], expired: vec![] }
     }
 
-    /// The time is `now_ns`: begins a check if one is due, and visits some flows. `removed` gets those that are removed, with the last
-    /// time that the module names.
+    /// The time is `now_ns`: begins a check if one is due, and visits some flows. `removed` gets those that
+    /// are removed, with the last time that the module names.
     pub fn pass_time(
         &mut self,
         now_ns: i64,

@@ -1,4 +1,5 @@
-//! What a module may call on each worker, and what all workers of a script share: messages, dumps, and counters of mistakes.
+//! What a module may call on each worker, and what all workers of a script share: messages, dumps, and
+//! counters of mistakes.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -32,7 +33,8 @@ pub enum Notice {
 pub struct DumpRequest {
     /// The packets: the text that the module's `buildPacketFilter` returned, in the syntax of pcap-filter(7).
     pub filter: String,
-    /// The time of the packet with which the dump begins, or of the flow's last packet, in nanoseconds since 1970.
+    /// The time of the packet with which the dump begins, or of the flow's last packet, in nanoseconds since
+    /// 1970.
     pub time_ns: i64,
     /// The flow has ended.
     pub is_end: bool,

@@ -1,7 +1,9 @@
-//! Scripts in Lua over packets and flows: FlowScope's interface, with filters, keys and fields that Weir compiles.
+//! Scripts in Lua over packets and flows: FlowScope's interface, with filters, keys and fields that Weir
+//! compiles.
 //!
-//! A [`Script`] is a file of Lua that returns a table, its module. Each worker has a machine of LuaJIT of its own, which has loaded the
-//! file. Packets are given to it in batches, and its flows are rows of a table of Weir.
+//! A [`Script`] is a file of Lua that returns a table, its module. Each worker has a machine of LuaJIT of its
+//! own, which has loaded the file. Packets are given to it in batches, and its flows are rows of a table of
+//! Weir.
 //!
 //! | file | has |
 //! |---|---|

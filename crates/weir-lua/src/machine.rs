@@ -158,7 +158,8 @@ fn place_of(debug: &Debug<'_>) -> Option<String> {
 fn with_everything() -> Lua {
     // Calls of `pcall` are compiled only if they are those of LuaJIT.
     let options = LuaOptions::new().catch_rust_panics(false);
-    // SAFETY: the libraries `ffi` and `debug` allow scripts to break memory. Whoever runs a script with `--trust` trusts it with that.
+    // SAFETY: the libraries `ffi` and `debug` allow scripts to break memory. Whoever runs a script with
+    // `--trust` trusts it with that.
     unsafe { Lua::unsafe_new_with(StdLib::ALL, options) }
 }
 
@@ -218,7 +219,8 @@ fn api(lua: &Lua, desk: &Arc<Desk>, arguments: &[String]) -> mlua::Result<Table>
     Ok(api)
 }
 
-/// The environment of a module that may do everything: the globals, with `weir`, and modules of FlowScope under their names.
+/// The environment of a module that may do everything: the globals, with `weir`, and modules of FlowScope
+/// under their names.
 fn trusted_environment(lua: &Lua, api: &Table) -> mlua::Result<Table> {
     let globals = lua.globals();
     lua.load(include_str!("modules.lua")).set_name("=modules.lua").call::<()>(api)?;

@@ -12,7 +12,8 @@ pub struct ScriptOptions {
     pub text: String,
     /// The arguments of the module: `weir.args`.
     pub arguments: Vec<String>,
-    /// The script may use FFI and all libraries: it has the rights of the process, and nothing ends its loops.
+    /// The script may use FFI and all libraries: it has the rights of the process, and nothing ends its
+    /// loops.
     pub is_trusted: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The flows of a script: tables of a worker, or tables that workers share, in parts that one worker at a time has.
+//! The flows of a script: tables of a worker, or tables that workers share, in parts that one worker at a
+//! time has.
 
 use crate::batch::{Batch, STATE};
 use crate::host::Host;

@@ -72,7 +72,8 @@ impl Trusted {
         })
     }
 
-    /// Calls `call` with the first number and the address of `done`; after a failure, again with the number after that of the failure.
+    /// Calls `call` with the first number and the address of `done`; after a failure, again with the number
+    /// after that of the failure.
     fn run(&mut self, count: usize, call: impl Fn(&Self, usize, Value) -> mlua::Result<()>) {
         let mut first = 0;
         while first < count && !self.machine.host().is_off() {

@@ -1,4 +1,5 @@
-//! Calls of a module without FFI: one for each packet, with a time limit. The module sees copies of states, keys and packets.
+//! Calls of a module without FFI: one for each packet, with a time limit. The module sees copies of states,
+//! keys and packets.
 
 use crate::batch::{Batch, KNOWN, LENGTHS, NUMBER, TIME, read_bytes, write_bytes};
 use crate::c_struct::CStruct;

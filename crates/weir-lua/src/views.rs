@@ -1,6 +1,7 @@
 //! What modules without FFI see of structs, keys and packets: copies of bytes, which Rust reads and writes.
 //!
-//! A view has the bytes of the current packet or flow. A module that keeps a view sees those of a later one, and nothing else.
+//! A view has the bytes of the current packet or flow. A module that keeps a view sees those of a later one,
+//! and nothing else.
 
 use crate::c_struct::{CStruct, Member, Number};
 use crate::machine::error_at;

@@ -45,7 +45,8 @@ impl Parse for Arguments {
 /// ```
 ///
 /// The filter is checked against the stack `internet`, or against the stack in `stack = "pptp"` after the
-/// filter. `stack = "mine.weir"` is the last stack of a file, relative to the folder of the crate's `Cargo.toml`.
+/// filter. `stack = "mine.weir"` is the last stack of a file, relative to the folder of the crate's
+/// `Cargo.toml`.
 #[proc_macro_attribute]
 pub fn subscribe(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let arguments = syn::parse_macro_input!(arguments as Arguments);
@@ -148,8 +149,8 @@ fn check(arguments: &Arguments) -> syn::Result<CheckedAgainst> {
     }
 }
 
-/// Adds the protocols and stacks of a file, relative to the crate's folder. Returns the name of its last stack, and the
-/// files that were read.
+/// Adds the protocols and stacks of a file, relative to the crate's folder. Returns the name of its last
+/// stack, and the files that were read.
 fn add_file(library: &mut Library, file: &str) -> Result<(String, Vec<String>), String> {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
     let path = folder.join(file);

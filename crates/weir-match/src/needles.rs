@@ -12,8 +12,8 @@ use std::mem;
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
 use weir_vectorscan::{LITERALS_MAX, Literal};
 
-/// The most bytes from the start of a match to the end of a needle in that match. The table therefore processes this
-/// many bytes before each needle, and as many before the end of each piece.
+/// The most bytes from the start of a match to the end of a needle in that match. The table therefore
+/// processes this many bytes before each needle, and as many before the end of each piece.
 pub(crate) const REACH_BYTES_MAX: usize = 32;
 /// Maximum length of a needle: longer needles would not be more selective.
 const NEEDLE_BYTES_MAX: usize = 12;

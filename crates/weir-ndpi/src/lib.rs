@@ -1,14 +1,15 @@
-//! Bindings to the system's nDPI, if it is installed. The library names the application protocol of a flow by its first
-//! packets, and what is suspicious about the flow (risks).
+//! Bindings to the system's nDPI, if it is installed. The library names the application protocol of a flow by
+//! its first packets, and what is suspicious about the flow (risks).
 //!
-//! `libndpi.so.4.2` is loaded on first use, once per process, and never unloaded; nothing is linked against it. A [`Detector`]
-//! is one instance of the library's state, for one thread at a time; a [`Flow`] is its state of a flow.
+//! `libndpi.so.4.2` is loaded on first use, once per process, and never unloaded; nothing is linked against
+//! it. A [`Detector`] is one instance of the library's state, for one thread at a time; a [`Flow`] is its
+//! state of a flow.
 //!
-//! How many packets of a flow are inspected, and when the result is final, follows nDPI's own program, `ndpiReader`, so that
-//! the results are the same: see [`Detector::process`].
+//! How many packets of a flow are inspected, and when the result is final, follows nDPI's own program,
+//! `ndpiReader`, so that the results are the same: see [`Detector::process`].
 //!
-//! A detector remembers some flows for later ones: hosts that a flow has negotiated, for example. The result for a flow
-//! therefore depends on the flows before it in the same detector.
+//! A detector remembers some flows for later ones: hosts that a flow has negotiated, for example. The result
+//! for a flow therefore depends on the flows before it in the same detector.
 
 mod library;
 mod risks;
@@ -25,8 +26,8 @@ pub use risks::Risks;
 pub const UDP_PACKETS_MAX: u32 = 24;
 /// The same for TCP (`ndpiReader -T`), and for protocols without ports.
 pub const TCP_PACKETS_MAX: u32 = 80;
-/// Usual memory of a flow whose result is not final, in bytes: the library's structure has 688 bytes, and parts of handshakes
-/// are kept.
+/// Usual memory of a flow whose result is not final, in bytes: the library's structure has 688 bytes, and
+/// parts of handshakes are kept.
 pub const FLOW_BYTES: usize = 4096;
 
 /// The part of a URL that is tested, in bytes, as in `ndpiReader`.
@@ -60,8 +61,8 @@ pub struct Detector {
     module: NonNull<Module>,
 }
 
-// SAFETY: the library keeps no data of a thread. Two threads may not use a module at the same time, and all methods that
-// change the module take `&mut self`.
+// SAFETY: the library keeps no data of a thread. Two threads may not use a module at the same time, and all
+// methods that change the module take `&mut self`.
 unsafe impl Send for Detector {}
 
 impl Drop for Detector {
@@ -145,8 +146,8 @@ impl Detector {
     pub fn load() -> Result<Self, Missing> {
         let functions = library::functions()?;
         let _alone = alone();
-        // SAFETY: no other thread creates a module. 0 is `ndpi_no_prefs`. The bits are read during the call only, and the
-        // module is complete before it is used.
+        // SAFETY: no other thread creates a module. 0 is `ndpi_no_prefs`. The bits are read during the call
+        // only, and the module is complete before it is used.
         unsafe {
             let module = NonNull::new((functions.init_detection_module)(0));
             let module = module.ok_or_else(|| Missing("out of memory".into()))?;
@@ -167,19 +168,19 @@ impl Detector {
         Some(Flow { raw: Some(raw), packets: 0, packets_max, found })
     }
 
-    /// Takes the next packet of a flow: its bytes from the IP header on, and its time in milliseconds since 1970. Bytes after
-    /// the first 65 535 are left out.
+    /// Takes the next packet of a flow: its bytes from the IP header on, and its time in milliseconds since
+    /// 1970. Bytes after the first 65 535 are left out.
     ///
-    /// The result is final, and later packets are ignored, once the protocol is known and further packets can't add to it, or
-    /// once the maximum number of packets is exceeded.
+    /// The result is final, and later packets are ignored, once the protocol is known and further packets
+    /// can't add to it, or once the maximum number of packets is exceeded.
     pub fn process(&mut self, flow: &mut Flow, packet: &[u8], time_ms: u64) {
         let Some(raw) = &flow.raw else { return };
         flow.packets += 1;
         let is_enough = flow.packets > flow.packets_max;
         let length = u16::try_from(packet.len()).unwrap_or(u16::MAX);
         let (module, raw) = (self.module.as_ptr(), raw.raw.as_ptr());
-        // SAFETY: module and flow are valid and used by this thread alone; the packet has at least `length` bytes, and is
-        // only read during the call.
+        // SAFETY: module and flow are valid and used by this thread alone; the packet has at least `length`
+        // bytes, and is only read during the call.
         let (protocol, has_more) = unsafe {
             let protocol = (self.functions.process_packet)(module, raw, packet.as_ptr(), length, time_ms);
             (protocol, (self.functions.extra_dissection_possible)(module, raw) != 0)
@@ -191,7 +192,8 @@ impl Detector {
         }
     }
 
-    /// Takes a packet of a flow into account that is not shown to the library: its IP header is in another packet.
+    /// Takes a packet of a flow into account that is not shown to the library: its IP header is in another
+    /// packet.
     pub fn skip(&mut self, flow: &mut Flow) {
         flow.packets += 1;
         if flow.packets > flow.packets_max {
@@ -210,8 +212,8 @@ impl Detector {
         let Some(owned) = flow.raw.take() else { return };
         let (module, raw) = (self.module.as_ptr(), owned.raw.as_ptr());
         let mut is_guessed = 0;
-        // SAFETY: module and flow are valid and used by this thread alone; the result is written to our own variable. The URL
-        // belongs to the flow, which is freed after this block.
+        // SAFETY: module and flow are valid and used by this thread alone; the result is written to our own
+        // variable. The URL belongs to the flow, which is freed after this block.
         unsafe {
             if guess {
                 let protocol = (self.functions.giveup)(module, raw, 1, &mut is_guessed);
@@ -226,15 +228,16 @@ impl Detector {
         flow.found.is_guessed = is_guessed != 0;
     }
 
-    /// The risk of the URL of the flow's last HTTP request, such as SQL in its arguments; 0 for none. `ndpiReader` makes this test;
-    /// the library doesn't make it for flows.
+    /// The risk of the URL of the flow's last HTTP request, such as SQL in its arguments; 0 for none.
+    /// `ndpiReader` makes this test; the library doesn't make it for flows.
     fn url_risk(&self, url: &[u8]) -> u32 {
         let mut copy = [0_u8; URL_BYTES + 1];
         let length = url.len().min(URL_BYTES);
         copy[..length].copy_from_slice(&url[..length]);
         match length {
             0 => 0,
-            // SAFETY: the copy ends in NUL. The library may write to the bytes before that, which are our own.
+            // SAFETY: the copy ends in NUL. The library may write to the bytes before that, which are our
+            // own.
             _ => unsafe { (self.functions.validate_url)(copy.as_mut_ptr().cast::<c_char>()) },
         }
     }
@@ -244,8 +247,8 @@ impl Detector {
         let Detection { master, app, category, .. } = *found;
         let Name(bytes) = name;
         let length = bytes.len() as c_uint;
-        // SAFETY: the buffer has the given length, in which the library writes a text that ends in NUL. The library checks
-        // the numbers of the protocols.
+        // SAFETY: the buffer has the given length, in which the library writes a text that ends in NUL. The
+        // library checks the numbers of the protocols.
         unsafe {
             (self.functions.protocol2name)(
                 self.module.as_ptr(),
@@ -259,8 +262,8 @@ impl Detector {
 
     /// The name of the category: `Web`; `Unspecified`.
     pub fn category(&self, found: &Detection) -> &str {
-        // SAFETY: the library checks the number. Names are in the module, and change only with the names of own categories,
-        // which nobody sets.
+        // SAFETY: the library checks the number. Names are in the module, and change only with the names of
+        // own categories, which nobody sets.
         let name =
             unsafe { text((self.functions.category_name)(self.module.as_ptr(), found.category as c_uint)) };
         name.unwrap_or_default()

@@ -1,7 +1,7 @@
 //! The library's functions, resolved at run time.
 //!
-//! Structures of the library differ between its versions. Flows and detectors are therefore only pointers here: the library
-//! reports the size of a flow, and its functions read the fields.
+//! Structures of the library differ between its versions. Flows and detectors are therefore only pointers
+//! here: the library reports the size of a flow, and its functions read the fields.
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulong, c_ushort, c_void};
@@ -82,11 +82,12 @@ pub(crate) fn load(file: &str) -> Result<Functions, Missing> {
         let cause = why.source().map_or_else(|| why.to_string(), |cause| cause.to_string());
         Missing(format!("{cause}; {INSTALL}"))
     };
-    // SAFETY: loading runs the constructors of a C library, which have no preconditions. Whoever controls the loader's search
-    // path controls the code of every library in the process.
+    // SAFETY: loading runs the constructors of a C library, which have no preconditions. Whoever controls the
+    // loader's search path controls the code of every library in the process.
     let library = unsafe { Library::new(file) }.map_err(missing)?;
-    // SAFETY: the types are those of the functions with these names in the headers of version 4.2. The version is checked
-    // before any other function is called; the two functions that report the version have had these types in all versions.
+    // SAFETY: the types are those of the functions with these names in the headers of version 4.2. The
+    // version is checked before any other function is called; the two functions that report the version have
+    // had these types in all versions.
     unsafe {
         let revision: unsafe extern "C" fn() -> *const c_char =
             *library.get(c"ndpi_revision").map_err(missing)?;

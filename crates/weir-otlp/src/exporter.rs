@@ -35,7 +35,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts the thread. `collect` returns the metrics as they are; `notify` takes what happens. Both run on this thread.
+    /// Starts the thread. `collect` returns the metrics as they are; `notify` takes what happens. Both run on
+    /// this thread.
     ///
     /// # Errors
     /// The authority is none; the system makes no thread.
@@ -113,7 +114,8 @@ impl<C: Fn() -> Vec<Metric>, N: Fn(Event)> Sender<C, N> {
         }
     }
 
-    /// Sends the metrics as they are now. Returns why the collector rejected some values, or why the export failed.
+    /// Sends the metrics as they are now. Returns why the collector rejected some values, or why the export
+    /// failed.
     async fn export(&mut self, limit: Duration) -> Result<Option<String>, String> {
         let exported = timeout(limit, self.send_all()).await;
         let exported = exported.unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())));

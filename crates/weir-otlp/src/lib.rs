@@ -6,8 +6,8 @@
 //! - `message.rs`: the messages of OTLP with these metrics, of bounded size
 //! - `exporter.rs`: the thread that sends them, and its end; `retry.rs`: its waiting times
 //!
-//! The last three need the feature `client`, which compiles tonic. Values are those since the start of the run, so metrics that were
-//! not sent are not kept: the next ones include them.
+//! The last three need the feature `client`, which compiles tonic. Values are those since the start of the
+//! run, so metrics that were not sent are not kept: the next ones include them.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "client")]

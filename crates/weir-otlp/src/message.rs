@@ -15,12 +15,12 @@ use opentelemetry_proto::tonic::resource::v1::Resource as ResourceMessage;
 use prost::Message as _;
 use std::time::Duration;
 
-/// Bytes of metrics of a request. Receivers refuse messages of more than 4 MiB (gRPC's default). A single value that is longer
-/// is a request of its own.
+/// Bytes of metrics of a request. Receivers refuse messages of more than 4 MiB (gRPC's default). A single
+/// value that is longer is a request of its own.
 const REQUEST_BYTES_MAX: usize = 2 << 20;
 
-/// Requests that report these metrics, as they are at `now`, time since 1970. Each is below the limit of receivers, unless a single
-/// value is not. Without metrics there is none.
+/// Requests that report these metrics, as they are at `now`, time since 1970. Each is below the limit of
+/// receivers, unless a single value is not. Without metrics there is none.
 pub fn requests(
     resource: &Resource,
     metrics: Vec<Metric>,

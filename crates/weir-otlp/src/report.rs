@@ -32,7 +32,8 @@ pub enum Event {
     Failed(String),
     /// The collector accepts metrics again.
     Recovered,
-    /// The collector accepts metrics, but not all of their values, with its reason. Further ones are only counted.
+    /// The collector accepts metrics, but not all of their values, with its reason. Further ones are only
+    /// counted.
     Rejected(String),
     /// The last metrics of the run were not accepted, with the reason.
     LastFailed(String),

@@ -4,7 +4,8 @@ use crate::mode;
 use std::net::IpAddr;
 use weir_packet::{Batch, Cell, ValueType};
 
-/// Appends a number in groups of seven bits, the lowest first; all bytes but the last have their highest bit set (LEB128).
+/// Appends a number in groups of seven bits, the lowest first; all bytes but the last have their highest bit
+/// set (LEB128).
 pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -102,8 +103,8 @@ fn push_bits(out: &mut Vec<u8>, bits: impl Iterator<Item = bool>) {
     }
 }
 
-/// Appends lists of numbers in the shorter mode. `continues`: the first number of a list differs from the last one of the list before;
-/// otherwise from 0.
+/// Appends lists of numbers in the shorter mode. `continues`: the first number of a list differs from the
+/// last one of the list before; otherwise from 0.
 fn push_numbers<L, N>(out: &mut Vec<u8>, lists: L, continues: bool, begin: impl Fn(&mut Vec<u8>, usize))
 where
     L: Fn() -> N,

@@ -1,10 +1,12 @@
 //! Rows in a compact binary form: [`PackedSink`] writes it, [`Reader`] reads it.
 //!
-//! The form describes itself: the names, types and descriptions of the columns are in the file. Numbers are stored as differences where
-//! these are shorter, so that lists of times and sequence numbers take few bytes. `docs/formats.md` specifies the form.
+//! The form describes itself: the names, types and descriptions of the columns are in the file. Numbers are
+//! stored as differences where these are shorter, so that lists of times and sequence numbers take few bytes.
+//! `docs/formats.md` specifies the form.
 //!
-//! The reader trusts nothing: every length is checked against the bytes that are there, every block has a checksum, and no block is
-//! larger than [`BLOCK_BYTES_MAX`]. What comes before an error is read; the error says at which byte reading ended.
+//! The reader trusts nothing: every length is checked against the bytes that are there, every block has a
+//! checksum, and no block is larger than [`BLOCK_BYTES_MAX`]. What comes before an error is read; the error
+//! says at which byte reading ended.
 //!
 //! ```no_run
 //! let file = std::fs::File::open("capture.packed").expect("a file");
@@ -28,7 +30,8 @@ pub use write::PackedSink;
 
 use weir_packet::ValueType;
 
-/// The first bytes of a file: as in PNG, a byte that is no text, the name, and line ends that a conversion of texts changes.
+/// The first bytes of a file: as in PNG, a byte that is no text, the name, and line ends that a conversion of
+/// texts changes.
 const MAGIC: &[u8; 8] = b"\x89WPK\r\n\x1a\n";
 /// The version of the form.
 const VERSION: u8 = 1;

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::ops::Range;
 use weir_packet::{Batch, Cell, Column, RowSink};
 
-/// Writes packed rows. Each write to the output is a whole block, so that a file is readable up to its last block at any time.
+/// Writes packed rows. Each write to the output is a whole block, so that a file is readable up to its last
+/// block at any time.
 pub struct PackedSink<W> {
     out: W,
     columns: Vec<Column>,

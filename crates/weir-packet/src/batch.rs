@@ -6,11 +6,12 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// Rows, stored by column. A cell is a word, with its kind; what does not fit into a word is in a buffer of the column. No row
-/// and no value has memory of its own.
+/// Rows, stored by column. A cell is a word, with its kind; what does not fit into a word is in a buffer of
+/// the column. No row and no value has memory of its own.
 ///
-/// Each column has room for 4 GiB of texts, and for 4 GiB of bytes. A text beyond that is stored as an empty text. Batches stay far
-/// below: their owners pass them on at some tens of kilobytes ([`bytes`](Self::bytes)).
+/// Each column has room for 4 GiB of texts, and for 4 GiB of bytes. A text beyond that is stored as an empty
+/// text. Batches stay far below: their owners pass them on at some tens of kilobytes
+/// ([`bytes`](Self::bytes)).
 #[derive(Clone, Default)]
 pub struct Batch {
     columns: Vec<Cells>,
@@ -126,7 +127,8 @@ impl Batch {
         RowWriter { batch: self, column: 0 }
     }
 
-    /// Copies a row of values. The first row of an empty batch without columns decides about the number of columns.
+    /// Copies a row of values. The first row of an empty batch without columns decides about the number of
+    /// columns.
     pub fn push(&mut self, values: &[Value<'_>]) {
         if self.columns.is_empty() {
             self.columns.resize_with(values.len(), Cells::default);
@@ -327,8 +329,8 @@ impl Cells {
         }
     }
 
-    /// Copies rows of a column without other buffers than the text: the texts of consecutive rows follow each other. Returns
-    /// `false`, and copies nothing, if there is no room.
+    /// Copies rows of a column without other buffers than the text: the texts of consecutive rows follow each
+    /// other. Returns `false`, and copies nothing, if there is no room.
     fn extend_texts(&mut self, from: &Cells, rows: Range<usize>) -> bool {
         let (kinds, words) = (&from.kinds[rows.clone()], &from.words[rows]);
         let mut places =

@@ -1,7 +1,7 @@
 //! [`BitSet`]: a set of small indices, of questions, session protocols, events, layers and the like.
 //!
-//! The set has a type parameter that names the indexed items, so that a set of questions cannot be taken for one of
-//! protocols; each crate names its sets by aliases (`type QuestionSet = BitSet<Question>`).
+//! The set has a type parameter that names the indexed items, so that a set of questions cannot be taken for
+//! one of protocols; each crate names its sets by aliases (`type QuestionSet = BitSet<Question>`).
 
 use std::fmt;
 use std::marker::PhantomData;

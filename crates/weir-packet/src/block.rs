@@ -1,7 +1,8 @@
 //! Blocks of packet memory, bursts of packets in a block, and the pool that reuses blocks.
 //!
-//! A source describes packets that lie entirely in one block. The engine never copies a packet while it processes it.
-//! To keep bytes beyond the burst, check the block's [`Retention`]: it says whether to keep a reference or a copy.
+//! A source describes packets that lie entirely in one block. The engine never copies a packet while it
+//! processes it. To keep bytes beyond the burst, check the block's [`Retention`]: it says whether to keep a
+//! reference or a copy.
 
 use crate::{Extras, LinkType, Timestamp};
 use std::fmt::Debug;
@@ -15,12 +16,12 @@ pub const BURST_PACKETS_MAX: usize = 64;
 pub enum Retention {
     /// The block is a copy made for its references. No source waits for its memory.
     Owned,
-    /// Memory of which the source has more, such as the heap blocks of a capture file. A reference keeps the whole
-    /// block from being reused.
+    /// Memory of which the source has more, such as the heap blocks of a capture file. A reference keeps the
+    /// whole block from being reused.
     #[default]
     Hold,
-    /// Scarce memory of the source, such as a mapped ring, a UMEM or the buffers of a device. It returns to the
-    /// source with the burst: bytes that are kept longer must be copied.
+    /// Scarce memory of the source, such as a mapped ring, a UMEM or the buffers of a device. It returns to
+    /// the source with the burst: bytes that are kept longer must be copied.
     Copy,
 }
 
@@ -28,8 +29,8 @@ pub enum Retention {
 ///
 /// Dropping the value returns the memory to its owner. The bytes must not change before that.
 pub trait PacketMemory: Send + Sync + Debug {
-    /// The bytes of a range within one packet. Every access to a frame of the block calls this function, so it must
-    /// cost no more than a few loads.
+    /// The bytes of a range within one packet. Every access to a frame of the block calls this function, so
+    /// it must cost no more than a few loads.
     ///
     /// # Panics
     /// If the range is out of bounds, which no source produces.
@@ -42,8 +43,8 @@ pub trait PacketMemory: Send + Sync + Debug {
     fn size_bytes(&self) -> usize;
 }
 
-/// The bytes of a block. The capacity of the vector distinguishes the two variants, so access to a frame on the heap
-/// costs only one comparison more than an indexed vector.
+/// The bytes of a block. The capacity of the vector distinguishes the two variants, so access to a frame on
+/// the heap costs only one comparison more than an indexed vector.
 #[derive(Debug)]
 enum Memory {
     Heap(Vec<u8>),
@@ -201,8 +202,8 @@ impl Burst {
         self.block.frame(&self.packets[index])
     }
 
-    /// The same packets in memory that may be kept: a reference if the block may be held, else a copy of their
-    /// frames.
+    /// The same packets in memory that may be kept: a reference if the block may be held, else a copy of
+    /// their frames.
     #[must_use]
     pub fn hold(self) -> Self {
         if self.block.retention() != Retention::Copy {
@@ -228,8 +229,8 @@ pub struct BlockPool {
 impl BlockPool {
     /// A block without other references; it still has its old bytes (and length).
     ///
-    /// Searches the lent blocks. Their number is the number of blocks that are referenced at the same time, which the
-    /// engine bounds.
+    /// Searches the lent blocks. Their number is the number of blocks that are referenced at the same time,
+    /// which the engine bounds.
     pub fn take(&mut self) -> Arc<Block> {
         match self.lent.iter_mut().position(|b| Arc::get_mut(b).is_some()) {
             Some(free) => self.lent.swap_remove(free),

@@ -147,8 +147,8 @@ impl<'a> Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Appends the value as text: numbers in decimal, times in seconds with nine decimals, bytes in hexadecimal digits, lists
-    /// joined by commas. Of an absent value, nothing.
+    /// Appends the value as text: numbers in decimal, times in seconds with nine decimals, bytes in
+    /// hexadecimal digits, lists joined by commas. Of an absent value, nothing.
     pub fn append_to(self, text: &mut String) {
         /// Nanoseconds per second.
         const SECOND_NS: f64 = 1e9;

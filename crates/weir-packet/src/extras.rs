@@ -43,8 +43,8 @@ pub enum ChecksumState {
 /// Additional data about a packet, beyond its descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketExtra<'a> {
-    /// The VLAN tag that is missing in the frame. Filters do not see the tag: sources that deliver it restore it in
-    /// the frame.
+    /// The VLAN tag that is missing in the frame. Filters do not see the tag: sources that deliver it restore
+    /// it in the frame.
     pub vlan: Option<VlanTag>,
     /// The hash by which the device chose the queue.
     pub rss_hash: Option<u32>,
@@ -54,14 +54,15 @@ pub struct PacketExtra<'a> {
     pub queue: Option<u16>,
     /// The state of the checksums.
     pub checksum: ChecksumState,
-    /// Comments and other packet options of the capture's format. The reader encodes them in the form that the writer
-    /// expects; no other code depends on this form.
+    /// Comments and other packet options of the capture's format. The reader encodes them in the form that
+    /// the writer expects; no other code depends on this form.
     pub annotations: &'a [u8],
 }
 
 impl PacketExtra<'_> {
-    /// The frame with its VLAN tag restored after the addresses, as it was on the wire. Returns the frame itself if
-    /// no tag is missing, if the link type is not Ethernet, or if the frame was cut within its addresses.
+    /// The frame with its VLAN tag restored after the addresses, as it was on the wire. Returns the frame
+    /// itself if no tag is missing, if the link type is not Ethernet, or if the frame was cut within its
+    /// addresses.
     pub fn frame_with_vlan<'f>(&self, link: LinkType, frame: &'f [u8]) -> Cow<'f, [u8]> {
         let Some(VlanTag { tpid, tci }) = self.vlan.filter(|_| link == LinkType::ETHERNET) else {
             return Cow::Borrowed(frame);

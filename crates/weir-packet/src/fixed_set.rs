@@ -1,7 +1,7 @@
 //! [`FixedSet`]: sets of small indices, such as the events of a stack or the session protocols of a registry.
 //!
-//! A set has a type parameter that names the indexed items, so that a set of events cannot be taken for one of
-//! layers. Each crate names its sets by aliases (`type EventSet = FixedSet<StackEvent, 4>`).
+//! A set has a type parameter that names the indexed items, so that a set of events cannot be taken for one
+//! of layers. Each crate names its sets by aliases (`type EventSet = FixedSet<StackEvent, 4>`).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,7 +1,8 @@
 //! Rules about headers, for devices that discard packets before the machine receives them.
 //!
-//! A rule is much simpler than a filter in the kernel ([`KernelFilter`](crate::KernelFilter)): a device compares a few fields of the
-//! outermost headers. The rules therefore discard only packets of certain classes, and all others pass.
+//! A rule is much simpler than a filter in the kernel ([`KernelFilter`](crate::KernelFilter)): a device
+//! compares a few fields of the outermost headers. The rules therefore discard only packets of certain
+//! classes, and all others pass.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,7 +25,8 @@ pub enum Transport {
     Udp,
 }
 
-/// The packets that have Ethernet, this version of IP without fragmentation and without extension headers, and this transport protocol.
+/// The packets that have Ethernet, this version of IP without fragmentation and without extension headers,
+/// and this transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HeaderClass {
     /// The version of IP.
@@ -93,8 +95,8 @@ impl HeaderPattern {
     }
 }
 
-/// The packets that a device passes. It discards those of a class in `discarded` that no pattern describes, and nothing else:
-/// fragments, tags, tunnels and other protocols pass.
+/// The packets that a device passes. It discards those of a class in `discarded` that no pattern describes,
+/// and nothing else: fragments, tags, tunnels and other protocols pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeaderRules {
     /// Patterns of packets that pass, each of a class in `discarded`.

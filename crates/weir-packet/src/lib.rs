@@ -1,5 +1,5 @@
-//! The types that all crates of Weir share: packets and bursts, link types, drop reasons, sets of indices, and the
-//! trait of a packet source.
+//! The types that all crates of Weir share: packets and bursts, link types, drop reasons, sets of indices,
+//! and the trait of a packet source.
 //!
 //! This crate has no dependencies and does no input or output; sources are in `weir-io`, the data path is in
 //! `weir-engine`.

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Bytes as text. A byte that is not valid UTF-8 is written as in Zeek: `\xe9`; if the text itself contains such an
-/// escape, the backslash is written as `\x5c`, so that the original can be recovered. Allocates only in these cases.
+/// Bytes as text. A byte that is not valid UTF-8 is written as in Zeek: `\xe9`; if the text itself contains
+/// such an escape, the backslash is written as `\x5c`, so that the original can be recovered. Allocates only
+/// in these cases.
 pub fn readable(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.as_bytes().windows(4).any(is_escape) => Cow::Borrowed(text),
@@ -34,8 +35,8 @@ fn is_escape(four: &[u8]) -> bool {
     matches!(four, [b'\\', b'x', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Whether a character must not reach a terminal as it is: control characters, and invisible ones that change how the
-/// text around them is shown (line separators, marks of the writing direction).
+/// Whether a character must not reach a terminal as it is: control characters, and invisible ones that change
+/// how the text around them is shown (line separators, marks of the writing direction).
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -43,8 +44,8 @@ pub fn is_hidden(letter: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Text in printable form: [hidden](is_hidden) characters become `\n`, `\x1b`, `\u{202e}`. `keeps`: characters that stay
-/// as they are. Allocates only if there are others.
+/// Text in printable form: [hidden](is_hidden) characters become `\n`, `\x1b`, `\u{202e}`. `keeps`:
+/// characters that stay as they are. Allocates only if there are others.
 pub fn printable<'a>(text: &'a str, keeps: &[char]) -> Cow<'a, str> {
     let is_escaped = |letter: char| is_hidden(letter) && !keeps.contains(&letter);
     if !text.contains(is_escaped) {

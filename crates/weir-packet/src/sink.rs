@@ -6,7 +6,8 @@ use std::ops::Range;
 
 /// A sink of rows: a table on a terminal, JSON lines, CSV …
 ///
-/// A sink receives its columns once, then batches of rows with the same number of cells in the same order, then the end.
+/// A sink receives its columns once, then batches of rows with the same number of cells in the same order,
+/// then the end.
 pub trait RowSink {
     /// Starts the output with these columns.
     ///
@@ -28,8 +29,8 @@ pub trait RowSink {
         self.rows(batch, 0..batch.rows())
     }
 
-    /// Writes buffered rows, as far as the format can be read before its end, because a reader may be waiting for
-    /// them. Costs at least one system call.
+    /// Writes buffered rows, as far as the format can be read before its end, because a reader may be waiting
+    /// for them. Costs at least one system call.
     ///
     /// # Errors
     /// As [`begin`](RowSink::begin).

@@ -8,26 +8,26 @@ use std::time::Duration;
 /// A source of packets: a capture file, standard input, an interface.
 pub trait Source {
     /// Replaces the packets of `burst` and their extras by the next ones, at most
-    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block. `burst` has packets exactly if the result
-    /// is [`Poll::Packets`].
+    /// [`BURST_PACKETS_MAX`](crate::BURST_PACKETS_MAX), all in one block. `burst` has packets exactly if the
+    /// result is [`Poll::Packets`].
     ///
-    /// A live source returns [`Poll::Idle`] instead of blocking, after a short wait of its own: the run loop then
-    /// advances time, flushes rows, and checks for changed questions. A source that blocks instead delays all of
-    /// these.
+    /// A live source returns [`Poll::Idle`] instead of blocking, after a short wait of its own: the run loop
+    /// then advances time, flushes rows, and checks for changed questions. A source that blocks instead
+    /// delays all of these.
     ///
     /// # Errors
-    /// Earlier calls have delivered the packets before the fault. After an error the source continues with the next
-    /// file, if it has one; otherwise it returns [`Poll::End`].
+    /// Earlier calls have delivered the packets before the fault. After an error the source continues with
+    /// the next file, if it has one; otherwise it returns [`Poll::End`].
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError>;
 
-    /// Splits the source into `parts` sources, one per worker, which polls its part on its own thread. `None`: the
-    /// source cannot be split, such as a capture file; one thread reads it and dispatches its packets. Called before
-    /// the first poll.
+    /// Splits the source into `parts` sources, one per worker, which polls its part on its own thread.
+    /// `None`: the source cannot be split, such as a capture file; one thread reads it and dispatches its
+    /// packets. Called before the first poll.
     ///
-    /// All packets between two hosts, in both directions and with all fragments, must come from the same part. If the two hosts
-    /// have had no packet for longer than `idle_max`, they may get another part: no flow of theirs is left. `None`: some flows
-    /// last as long as the run. A source that was split is at its end, and its own [`stats`](Self::stats) exclude those of its
-    /// parts.
+    /// All packets between two hosts, in both directions and with all fragments, must come from the same
+    /// part. If the two hosts have had no packet for longer than `idle_max`, they may get another part: no
+    /// flow of theirs is left. `None`: some flows last as long as the run. A source that was split is at its
+    /// end, and its own [`stats`](Self::stats) exclude those of its parts.
     ///
     /// # Errors
     /// If a part cannot be opened.
@@ -40,26 +40,28 @@ pub trait Source {
         Ok(None)
     }
 
-    /// Passes the filters of the questions to the source, which may discard packets that they do not pass, and counts these packets
-    /// ([`SourceStats::filtered`]). `None`: every packet is needed. Filters may change during the run. A source that cannot discard packets early ignores them.
+    /// Passes the filters of the questions to the source, which may discard packets that they do not pass,
+    /// and counts these packets ([`SourceStats::filtered`]). `None`: every packet is needed. Filters may
+    /// change during the run. A source that cannot discard packets early ignores them.
     fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
         let _ = filters;
     }
 
-    /// Packets received and dropped so far, as counted by the source itself. All zero for files, which drop nothing.
+    /// Packets received and dropped so far, as counted by the source itself. All zero for files, which drop
+    /// nothing.
     fn stats(&self) -> SourceStats {
         SourceStats::default()
     }
 
-    /// The nanoseconds by which the machine's clock was set, forward (positive) or back, between the packets of the last poll
-    /// and those before; usually 0. Each step is reported once. Files have no clock.
+    /// The nanoseconds by which the machine's clock was set, forward (positive) or back, between the packets
+    /// of the last poll and those before; usually 0. Each step is reported once. Files have no clock.
     fn clock_step(&mut self) -> i64 {
         0
     }
 
-    /// The time that all packets have reached, for a source that leaves packets out and keeps the clock of all of them: the last poll's
-    /// packets belong to one tick of this clock, and so does an idle time. `None`: the packets of the source set the clock. Runs with
-    /// several workers ignore this time.
+    /// The time that all packets have reached, for a source that leaves packets out and keeps the clock of
+    /// all of them: the last poll's packets belong to one tick of this clock, and so does an idle time.
+    /// `None`: the packets of the source set the clock. Runs with several workers ignore this time.
     fn clock(&self) -> Option<Timestamp> {
         None
     }
@@ -77,8 +79,9 @@ pub enum Poll {
     Packets,
     /// No packet waits. More may come.
     Idle {
-        /// A time that the traffic has reached, on the clock that stamps the packets. Earlier packets may still
-        /// follow. [`Timestamp::MIN`] if the source knows no time without packets, such as a regular file.
+        /// A time that the traffic has reached, on the clock that stamps the packets. Earlier packets may
+        /// still follow. [`Timestamp::MIN`] if the source knows no time without packets, such as a regular
+        /// file.
         now: Timestamp,
     },
     /// No packet will follow.
@@ -106,11 +109,11 @@ pub struct SourceStats {
     pub refused: u64,
     /// Packets whose description by the kernel is invalid.
     pub invalid: u64,
-    /// Packets that the device received with an error, such as a wrong checksum of the frame. Only devices that are captured without
-    /// the kernel count them here.
+    /// Packets that the device received with an error, such as a wrong checksum of the frame. Only devices
+    /// that are captured without the kernel count them here.
     pub damaged: u64,
-    /// Packets that network cards dropped before the kernel saw them. They are not among those `received`, and not all of
-    /// them would have been for this source.
+    /// Packets that network cards dropped before the kernel saw them. They are not among those `received`,
+    /// and not all of them would have been for this source.
     pub card_dropped: u64,
     /// Packets that a sender of datagrams has sent, and that did not arrive, or not in time.
     pub missing: u64,
@@ -118,9 +121,11 @@ pub struct SourceStats {
     pub overtaken: u64,
     /// What became of datagrams, if packets come in datagrams.
     pub datagrams: DatagramStats,
-    /// How often the kernel got another part of a split source for new pairs of hosts with some hash, because a part fell behind.
+    /// How often the kernel got another part of a split source for new pairs of hosts with some hash, because
+    /// a part fell behind.
     pub places_moved: u64,
-    /// Pairs of hosts that were assigned to another part than the one selected by their hash, because that part fell behind.
+    /// Pairs of hosts that were assigned to another part than the one selected by their hash, because that
+    /// part fell behind.
     pub pairs_moved: u64,
     /// Pairs of hosts that stayed on a part that fell behind, because too many had been moved.
     pub pairs_not_moved: u64,
@@ -153,8 +158,8 @@ impl SourceStats {
         [self.filtered + self.counted, self.filtered_bytes + self.counted_bytes]
     }
 
-    /// Packets that the source dropped before a burst could take them, by reason: the name of the counter, its value, and one
-    /// sentence about it.
+    /// Packets that the source dropped before a burst could take them, by reason: the name of the counter,
+    /// its value, and one sentence about it.
     pub fn losses(&self) -> [(&'static str, u64, &'static str); 7] {
         let Self { ring_full, no_buffer, refused, invalid, damaged, missing, overtaken, .. } = *self;
         [
@@ -172,14 +177,15 @@ impl SourceStats {
         ]
     }
 
-    /// Packets that the source dropped before a burst could take them, for any reason. Those that network cards dropped are
-    /// not among them.
+    /// Packets that the source dropped before a burst could take them, for any reason. Those that network
+    /// cards dropped are not among them.
     pub fn dropped(&self) -> u64 {
         self.losses().iter().map(|(_, count, _)| count).sum()
     }
 }
 
-/// What became of the datagrams that bring packets. Packets that are lost with datagrams are [missing](SourceStats::missing).
+/// What became of the datagrams that bring packets. Packets that are lost with datagrams are
+/// [missing](SourceStats::missing).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DatagramStats {
     /// Datagrams that arrived again.

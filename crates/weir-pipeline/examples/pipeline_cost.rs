@@ -1,4 +1,5 @@
-//! What pipelines cost, compared with what they are instead of: one line for each comparison, as of a table in Markdown.
+//! What pipelines cost, compared with what they are instead of: one line for each comparison, as of a table
+//! in Markdown.
 //!
 //! `cargo run --release -p weir-pipeline --example pipeline_cost [ITEMS]`
 

@@ -1,7 +1,9 @@
-//! A flat hash table whose keys and states are bytes, with lengths that are known at run time: tables of scripts.
+//! A flat hash table whose keys and states are bytes, with lengths that are known at run time: tables of
+//! scripts.
 //!
-//! A row is the state, then the key, in words of 8 bytes. Rows are in blocks that never move. Rows are found by the same [`RowIndex`] as
-//! those of a [`FlatTable`](crate::FlatTable), whose types are known to the compiler.
+//! A row is the state, then the key, in words of 8 bytes. Rows are in blocks that never move. Rows are found
+//! by the same [`RowIndex`] as those of a [`FlatTable`](crate::FlatTable), whose types are known to the
+//! compiler.
 
 use crate::index::RowIndex;
 use crate::table::RowNumber;
@@ -93,8 +95,8 @@ impl ByteTable {
         self.index.find(hash, |row| self.key_at(row) == key).map(|row| RowNumber(row as u32))
     }
 
-    /// The row of a key with this hash, which is added with the state `begin` if the key is new: the second value says so. `None` if the
-    /// key is new, and the table is full.
+    /// The row of a key with this hash, which is added with the state `begin` if the key is new: the second
+    /// value says so. `None` if the key is new, and the table is full.
     ///
     /// # Panics
     ///
@@ -146,13 +148,15 @@ impl ByteTable {
         &mut self.blocks[row / BLOCK_ROWS][first..first + words]
     }
 
-    /// The words of a row's state, then those of the key. The words stay at their address until the table is dropped.
+    /// The words of a row's state, then those of the key. The words stay at their address until the table is
+    /// dropped.
     #[inline]
     pub fn row(&mut self, row: RowNumber) -> &mut [u64] {
         self.words_mut(row.0 as usize)
     }
 
-    /// The first row from `from` on that has a key; the rows of a table are visited with 0, and then the number after each row.
+    /// The first row from `from` on that has a key; the rows of a table are visited with 0, and then the
+    /// number after each row.
     pub fn next_row(&self, from: u32) -> Option<RowNumber> {
         let mut word = from as usize / 64;
         let mut bits = self.used.get(word)? & (u64::MAX << (from % 64));
@@ -191,7 +195,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// The table has the keys and states of a map of the standard library, also after rows are removed and their places used again.
+        /// The table has the keys and states of a map of the standard library, also after rows are removed
+        /// and their places used again.
         #[test]
         fn equals_a_map(actions in prop::collection::vec((0_u8..3, 0_u64..60), 0..400)) {
             let mut table = ByteTable::new(2, 1, 40);

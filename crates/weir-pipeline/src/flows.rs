@@ -64,9 +64,9 @@ pub trait FlowHandler<T> {
     }
 }
 
-/// Calls a [`FlowHandler`] for the items of each flow. Flows end when they are idle by the [watermark](Signal::Time), or, without
-/// any, by the times of the items, and the one without items
-/// for the longest time ends if there are too many.
+/// Calls a [`FlowHandler`] for the items of each flow. Flows end when they are idle by the
+/// [watermark](Signal::Time), or, without any, by the times of the items, and the one without items for the
+/// longest time ends if there are too many.
 #[derive(Debug)]
 pub struct FlowTable<K, S, H> {
     handler: H,
@@ -185,7 +185,8 @@ impl<T, H: FlowHandler<T>> Operator<T> for FlowTable<H::Key, H::State, H> {
 
     fn take(&mut self, item: T, out: &mut impl Port<H::Out>) {
         let Some(key) = self.handler.key(&item) else { return };
-        // Items in the wrong order do not set the time back, and one with a wrong time does not set it forward if there is a watermark.
+        // Items in the wrong order do not set the time back, and one with a wrong time does not set it
+        // forward if there is a watermark.
         if !self.is_told || self.now == i64::MIN {
             self.now = self.now.max(self.handler.time(&item));
         }

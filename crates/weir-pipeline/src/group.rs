@@ -19,8 +19,8 @@ pub struct Grouped<K, T> {
 
 /// Collects items by key, so that what follows looks a key up once for many items.
 ///
-/// A group is passed on when it has `items_max` items; all groups when a window ends, at a flush, and at the end, or if
-/// [`GROUPED_MAX`] items wait.
+/// A group is passed on when it has `items_max` items; all groups when a window ends, at a flush, and at the
+/// end, or if [`GROUPED_MAX`] items wait.
 #[derive(Debug, Clone)]
 pub struct Group<K, T, G> {
     key: G,

@@ -1,8 +1,9 @@
 //! The index of a flat hash table: rows by the hashes of their keys.
 //!
-//! The index is an array of slots with open addressing. A slot is one word: the number of a row, plus 1, in the lower half, and the
-//! upper half of the hash of the row's key in the upper half; 0 is an empty slot. Rows are therefore read only where 32 bits of the hash
-//! agree, and the index grows, and closes the gap of a removed row, without reading a row.
+//! The index is an array of slots with open addressing. A slot is one word: the number of a row, plus 1, in
+//! the lower half, and the upper half of the hash of the row's key in the upper half; 0 is an empty slot.
+//! Rows are therefore read only where 32 bits of the hash agree, and the index grows, and closes the gap of a
+//! removed row, without reading a row.
 
 /// Slots of a new index. At most half of the slots are used.
 const FIRST_SLOTS: usize = 16;

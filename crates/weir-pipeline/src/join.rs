@@ -13,9 +13,10 @@ pub const JOINED_MAX: usize = 1 << 18;
 
 /// Passes on each pair of a left and a right item with the same key: an inner join.
 ///
-/// Items are kept until a flush or the end; those of a [window](Self::within) until the watermark is after the window, and then only
-/// items of the same window are pairs. At most [`JOINED_MAX`] items are kept, or as many as [`Self::items_max`] says: further items
-/// meet those that are kept, but not each other, and are [counted](Self::unkept).
+/// Items are kept until a flush or the end; those of a [window](Self::within) until the watermark is after
+/// the window, and then only items of the same window are pairs. At most [`JOINED_MAX`] items are kept, or as
+/// many as [`Self::items_max`] says: further items meet those that are kept, but not each other, and are
+/// [counted](Self::unkept).
 pub struct Join<K, L, R, G, H> {
     left_key: G,
     right_key: H,

@@ -1,11 +1,13 @@
 //! Pipelines: typed operators over a stream of items.
 //!
-//! An [`Operator`] takes items and passes on others. A [`Pipeline`] is operators in succession: the compiler makes one function of
-//! them, and no item is stored between two operators. A [`Graph`] has operators with several inputs and consumers, added and connected
-//! one by one. Only a [`Queue`], where one is requested, moves items to another thread.
+//! An [`Operator`] takes items and passes on others. A [`Pipeline`] is operators in succession: the compiler
+//! makes one function of them, and no item is stored between two operators. A [`Graph`] has operators with
+//! several inputs and consumers, added and connected one by one. Only a [`Queue`], where one is requested,
+//! moves items to another thread.
 //!
-//! Between items, a [`Signal`] tells the time that the items have reached, the end of a window, and the end of all items. This crate
-//! knows no packets, and reads no clock: time is an argument. What operators keep has a bound, and [`Counts`] say what bounds cut off.
+//! Between items, a [`Signal`] tells the time that the items have reached, the end of a window, and the end
+//! of all items. This crate knows no packets, and reads no clock: time is an argument. What operators keep
+//! has a bound, and [`Counts`] say what bounds cut off.
 //!
 //! | operator | does |
 //! |---|---|

@@ -52,8 +52,8 @@ pub trait Operator<In> {
     /// Takes an item.
     fn take(&mut self, item: In, out: &mut impl Port<Self::Out>);
 
-    /// Takes a signal. An operator that collects items passes them on [if the signal says so](Signal::is_flush), before the signal.
-    /// Each signal is passed on, unless the operator replaces it.
+    /// Takes a signal. An operator that collects items passes them on [if the signal says
+    /// so](Signal::is_flush), before the signal. Each signal is passed on, unless the operator replaces it.
     fn signal(&mut self, signal: Signal, out: &mut impl Port<Self::Out>) {
         out.signal(signal);
     }
@@ -83,7 +83,8 @@ impl<In> Operator<In> for Pass {
     }
 }
 
-/// Two operators in succession. Items go from one to the other by a call that the compiler inlines: there is no queue.
+/// Two operators in succession. Items go from one to the other by a call that the compiler inlines: there is
+/// no queue.
 #[derive(Debug, Clone)]
 pub struct Then<A, B> {
     pub(crate) first: A,

@@ -17,7 +17,8 @@ use std::time::Duration;
 /// A pipeline with one more operator.
 pub type Longer<In, O, N> = Pipeline<In, Then<O, N>>;
 
-/// Operators in succession, from items of the type `In` on. A pipeline is an operator, so that pipelines are parts of others.
+/// Operators in succession, from items of the type `In` on. A pipeline is an operator, so that pipelines are
+/// parts of others.
 ///
 /// ```
 /// use std::time::Duration;
@@ -97,7 +98,8 @@ impl<In, O: Operator<In>> Pipeline<In, O> {
         self.then(Window::new(windows, time))
     }
 
-    /// Keeps [a state for each key](Reduce), which begins with what `begin` makes and to which `add` adds each item.
+    /// Keeps [a state for each key](Reduce), which begins with what `begin` makes and to which `add` adds
+    /// each item.
     pub fn reduce<K, S, G, B, F>(self, key: G, begin: B, add: F) -> Longer<In, O, Reduce<K, S, G, B, F>>
     where
         K: Hash + Eq,
@@ -142,7 +144,8 @@ impl<In, O: Operator<In>> Pipeline<In, O> {
         self.then(Print::to(to))
     }
 
-    /// The rest of the pipeline runs on a thread of its own, behind [a queue](Queue) with room for `capacity` items.
+    /// The rest of the pipeline runs on a thread of its own, behind [a queue](Queue) with room for `capacity`
+    /// items.
     pub fn queue<R>(self, capacity: usize, rest: R) -> Longer<In, O, Queue<O::Out>>
     where
         O::Out: Send + 'static,
@@ -209,7 +212,8 @@ impl<In, O: Operator<In>, P: Port<O::Out>> Running<In, O, P> {
         self.out
     }
 
-    /// What the bounds of the operators cut off so far; of a part behind a queue, once the pipeline has ended.
+    /// What the bounds of the operators cut off so far; of a part behind a queue, once the pipeline has
+    /// ended.
     pub fn counts(&self) -> Counts {
         counts_of(|tell| self.operator.counters(tell))
     }

@@ -15,8 +15,8 @@ pub(crate) enum Message<T> {
     Signal(Signal),
 }
 
-/// Waits, longer each time: first without giving up the processor, then for 50 µs, and after many waits for up to 6.4 ms, so that an
-/// idle thread costs little.
+/// Waits, longer each time: first without giving up the processor, then for 50 µs, and after many waits for
+/// up to 6.4 ms, so that an idle thread costs little.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff(u32);
 
@@ -51,9 +51,9 @@ pub(crate) fn push<T>(producer: &mut Producer<Message<T>>, message: Message<T>) 
 
 /// The end of a pipeline that goes on in a thread of its own.
 ///
-/// Items and signals are moved into a ring of a fixed size; a full ring makes the producer wait. The thread ends with
-/// [`Signal::End`], and this operator waits for its end. A panic of the thread becomes one of the producer at the end; items until
-/// then are dropped.
+/// Items and signals are moved into a ring of a fixed size; a full ring makes the producer wait. The thread
+/// ends with [`Signal::End`], and this operator waits for its end. A panic of the thread becomes one of the
+/// producer at the end; items until then are dropped.
 #[derive(Debug)]
 pub struct Queue<T> {
     producer: Option<Producer<Message<T>>>,

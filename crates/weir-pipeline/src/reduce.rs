@@ -19,9 +19,11 @@ pub struct Reduced<K, S> {
     pub window: Option<(i64, i64)>,
 }
 
-/// Adds each item to the state of its key, and passes on the states when a window ends, at a flush, and at the end.
+/// Adds each item to the state of its key, and passes on the states when a window ends, at a flush, and at
+/// the end.
 ///
-/// Keys are at most [`KEYS_MAX`], or as many as [`Self::keys_max`] says. Items of further keys share one state.
+/// Keys are at most [`KEYS_MAX`], or as many as [`Self::keys_max`] says. Items of further keys share one
+/// state.
 #[derive(Debug, Clone)]
 pub struct Reduce<K, S, G, B, F> {
     key: G,

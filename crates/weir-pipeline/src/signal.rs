@@ -7,8 +7,8 @@ pub enum Signal {
     Time(i64),
     /// The clock was set: the times of items go on here, before or after those so far.
     Restart(i64),
-    /// Items since the last such signal are those of a window, from `start` to before `end`. Operators that collect items pass
-    /// on what they have.
+    /// Items since the last such signal are those of a window, from `start` to before `end`. Operators that
+    /// collect items pass on what they have.
     Window {
         /// The first time of the window.
         start: i64,
@@ -30,9 +30,10 @@ impl Signal {
 
 /// Joins the signals of several inputs of an operator.
 ///
-/// A watermark counts once every input has reached it: the earliest is the operator's. `Flush` and `Restart` of any input count at
-/// once, `End` counts when all inputs have ended. Windows of several inputs do not pass: an input may be windows ahead of another one.
-/// Operators with several inputs go by the times of their items.
+/// A watermark counts once every input has reached it: the earliest is the operator's. `Flush` and `Restart`
+/// of any input count at once, `End` counts when all inputs have ended. Windows of several inputs do not
+/// pass: an input may be windows ahead of another one. Operators with several inputs go by the times of their
+/// items.
 #[derive(Debug, Default)]
 pub(crate) struct SignalJoin {
     inputs: Vec<Input>,

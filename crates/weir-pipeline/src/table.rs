@@ -4,7 +4,8 @@ use crate::index::RowIndex;
 use foldhash::fast::RandomState;
 use std::hash::{BuildHasher, Hash};
 
-/// Keys with states: all in one array, in the order in which keys came, found by a [`RowIndex`]. Removed rows are used again.
+/// Keys with states: all in one array, in the order in which keys came, found by a [`RowIndex`]. Removed rows
+/// are used again.
 ///
 /// The number of rows is bounded. The hash has a random key, so that traffic cannot be made to collide.
 #[derive(Debug, Clone)]
@@ -66,8 +67,8 @@ impl<K: Hash + Eq, S> FlatTable<K, S> {
         self.index.find(hash, is_equal).map(|row| RowNumber(row as u32))
     }
 
-    /// The row of a key, which is added with the state that `begin` makes if the key is new: the second value says so. `None` if the
-    /// key is new, and the table is full.
+    /// The row of a key, which is added with the state that `begin` makes if the key is new: the second value
+    /// says so. `None` if the key is new, and the table is full.
     #[inline]
     pub fn find_or_insert(&mut self, key: K, begin: impl FnOnce() -> S) -> Option<(RowNumber, bool)> {
         let hash = self.hash.hash_one(&key);
@@ -123,7 +124,8 @@ impl<K: Hash + Eq, S> FlatTable<K, S> {
         self.rows.iter().filter_map(|row| row.content.as_ref().map(|(key, state)| (key, state)))
     }
 
-    /// Removes all rows, and passes them to a function in the order in which rows were made. The memory stays.
+    /// Removes all rows, and passes them to a function in the order in which rows were made. The memory
+    /// stays.
     pub fn drain(&mut self, mut take: impl FnMut(K, S)) {
         self.index.clear();
         self.free.clear();
@@ -138,7 +140,8 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// The table has the keys and states of a map of the standard library, also after rows are removed and their places used again.
+        /// The table has the keys and states of a map of the standard library, also after rows are removed
+        /// and their places used again.
         #[test]
         fn equals_a_map(actions in prop::collection::vec((0_u8..3, 0_u16..60), 0..400)) {
             let mut table = FlatTable::new(40);

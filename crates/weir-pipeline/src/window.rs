@@ -23,10 +23,11 @@ impl std::error::Error for LengthError {}
 
 /// Divides items into windows of the same length, which begin at multiples of the length.
 ///
-/// A window ends once the [watermark](Signal::Time) is `delay` after its end: after the last item of the window comes
-/// [`Signal::Window`]. Items of later windows wait until then, so that between two such signals there are only the items of one
-/// window, and a single item with a wrong time ends no window. Items of windows that have ended are dropped and
-/// [counted](Self::late). Without any watermark, the latest time of an item is the watermark.
+/// A window ends once the [watermark](Signal::Time) is `delay` after its end: after the last item of the
+/// window comes [`Signal::Window`]. Items of later windows wait until then, so that between two such signals
+/// there are only the items of one window, and a single item with a wrong time ends no window. Items of
+/// windows that have ended are dropped and [counted](Self::late). Without any watermark, the latest time of
+/// an item is the watermark.
 #[derive(Debug, Clone)]
 pub struct Window<T, F> {
     length_ns: i64,

@@ -1,4 +1,5 @@
-//! Captures divided among tasks (`weir_lake`): indices, plans, and the packets of a task. Python says where captures are stored.
+//! Captures divided among tasks (`weir_lake`): indices, plans, and the packets of a task. Python says where
+//! captures are stored.
 
 use crate::mistakes::{of_captures, to_python};
 use pyo3::exceptions::PyValueError;
@@ -13,8 +14,9 @@ use weir_lake::{
 };
 use weir_packet::{Burst, Poll, Source, SourceError, Timestamp};
 
-/// The bytes of the index of a capture: of a file by its name, or of a binary file object. `identity`: its bytes, its time of change, a
-/// number of the settings, and the size of chunks. `options` (JSON) are those of the input.
+/// The bytes of the index of a capture: of a file by its name, or of a binary file object. `identity`: its
+/// bytes, its time of change, a number of the settings, and the size of chunks. `options` (JSON) are those of
+/// the input.
 #[pyfunction]
 pub fn lake_index<'py>(
     py: Python<'py>,
@@ -44,8 +46,8 @@ pub fn lake_index<'py>(
 
 type About = ((u64, u64, u64, u64), u64, u32, usize, u64, Option<(i64, i64)>, Option<String>);
 
-/// What an index says: its identity; packets, interfaces, chunks, bytes; the earliest and the latest time; damage. `None` if the bytes are
-/// no index of this version.
+/// What an index says: its identity; packets, interfaces, chunks, bytes; the earliest and the latest time;
+/// damage. `None` if the bytes are no index of this version.
 #[pyfunction]
 pub fn lake_about(index: &[u8]) -> Option<About> {
     let index = Index::decode(index).ok()?;
@@ -55,8 +57,8 @@ pub fn lake_about(index: &[u8]) -> Option<About> {
     Some((identity, index.packets, index.interfaces, index.chunks.len(), size_bytes, times, index.error))
 }
 
-/// The bytes of each task that reads the captures with these names and indices. `window`: captures that were read before, and the seconds
-/// between the times at which pairs are closed.
+/// The bytes of each task that reads the captures with these names and indices. `window`: captures that were
+/// read before, and the seconds between the times at which pairs are closed.
 #[pyfunction]
 pub fn lake_plan<'py>(
     py: Python<'py>,
@@ -91,7 +93,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// The part that the bytes of a task describe. `opener` opens captures; `None`: they are files. `options` (JSON) are those of the input.
+    /// The part that the bytes of a task describe. `opener` opens captures; `None`: they are files. `options`
+    /// (JSON) are those of the input.
     pub fn new(task: &[u8], opener: Option<Py<PyAny>>, options: &str) -> Result<Self, Mistake> {
         let (compiler, options) = settings(Input::of(vec![], vec![], options)?)?;
         let pairs = weir_lake::host_pairs(&compiler, &options).map_err(Mistake::new)?;

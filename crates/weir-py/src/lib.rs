@@ -1,8 +1,9 @@
 //! The native part of the Python package `weir`: runs of the engine, and their rows as Arrow streams.
 //!
-//! `run.rs` checks the questions of a run, and `start.rs` answers them on a thread; `queues.rs` holds the batches between that thread and those who read;
-//! `stream.rs` reads them, as Arrow's C stream or as rows of Python. What users see is Python: `python/weir/`. The meaning of questions and
-//! options is that of the command (`weir_cli::questions`): nothing here knows a type of questions or an option.
+//! `run.rs` checks the questions of a run, and `start.rs` answers them on a thread; `queues.rs` holds the
+//! batches between that thread and those who read; `stream.rs` reads them, as Arrow's C stream or as rows of
+//! Python. What users see is Python: `python/weir/`. The meaning of questions and options is that of the
+//! command (`weir_cli::questions`): nothing here knows a type of questions or an option.
 //!
 //! `lake.rs` divides captures among tasks, for Spark.
 //!
@@ -35,7 +36,8 @@ mod _weir {
     use super::{fields, filter_fields, kinds, version};
 }
 
-/// All types of questions: the name, what the rows are, the names of the options, and whether the rows are those of a log.
+/// All types of questions: the name, what the rows are, the names of the options, and whether the rows are
+/// those of a log.
 #[pyfunction]
 fn kinds() -> Vec<(&'static str, String, Vec<&'static str>, bool)> {
     questions::kinds().into_iter().map(|kind| (kind.name, kind.about, kind.options, kind.is_log)).collect()
@@ -63,7 +65,8 @@ fn fields(py: Python<'_>, stacks: Vec<String>, words: &str) -> PyResult<Vec<Fiel
     Ok(rows.iter().map(|one| row(one.values())).collect())
 }
 
-/// The columns of a type of questions, each with the fields of filters that have its values, and the protocols that carry such rows.
+/// The columns of a type of questions, each with the fields of filters that have its values, and the
+/// protocols that carry such rows.
 #[pyfunction]
 fn filter_fields(py: Python<'_>, kind: &str) -> Vec<(String, Vec<String>, Vec<String>)> {
     let found = py.detach(|| questions::filter_fields(kind));

@@ -30,8 +30,9 @@ type Columns = Vec<(String, String, String)>;
 
 #[pymethods]
 impl Run {
-    /// Checks `questions`, each with its name, type and options (JSON), over captures or interfaces with options (JSON). `pipes` are those
-    /// captures that threads of Python fill. With `task`, and what opens captures: over the packets of this task.
+    /// Checks `questions`, each with its name, type and options (JSON), over captures or interfaces with
+    /// options (JSON). `pipes` are those captures that threads of Python fill. With `task`, and what opens
+    /// captures: over the packets of this task.
     #[new]
     #[pyo3(signature = (read, interfaces, options, questions, pipes, task=None))]
     fn new(
@@ -80,8 +81,8 @@ impl Run {
         py.detach(|| questions.explain(stage)).map_err(|wrong| to_python(py, &wrong))
     }
 
-    /// The streams of the questions, with queues of at most `bytes_max` bytes each. The run begins when the first stream is read.
-    /// `damage` is what the end of a damaged capture is: `raise`, `warn` or `keep`.
+    /// The streams of the questions, with queues of at most `bytes_max` bytes each. The run begins when the
+    /// first stream is read. `damage` is what the end of a damaged capture is: `raise`, `warn` or `keep`.
     fn streams(&self, bytes_max: usize, damage: &str) -> PyResult<Vec<Stream>> {
         let damage = Damage::of(damage)?;
         let (questions, packets) = self.take()?;

@@ -108,7 +108,8 @@ impl Stream {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The next rows as tuples; `None` at the end. With `at_most` seconds, an empty list if there are none within that time.
+    /// The next rows as tuples; `None` at the end. With `at_most` seconds, an empty list if there are none
+    /// within that time.
     #[pyo3(signature = (at_most=None))]
     fn rows<'py>(&self, py: Python<'py>, at_most: Option<f64>) -> PyResult<Option<Bound<'py, PyList>>> {
         match self.reader.next(py, at_most)? {
@@ -129,7 +130,8 @@ impl Stream {
         self.reader.queues.progress()
     }
 
-    /// The exception in place of which a reader of Arrow has raised its own, or that was kept, if there is one.
+    /// The exception in place of which a reader of Arrow has raised its own, or that was kept, if there is
+    /// one.
     #[getter]
     fn failure(&self, py: Python<'_>) -> Option<PyErr> {
         let failure = self.reader.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -224,7 +226,8 @@ impl Iterator for Batches {
     fn next(&mut self) -> Option<Self::Item> {
         let next = Python::attach(|py| {
             self.0.next(py, None).map_err(|error| {
-                // The reader raises an error of its own, with this text. A signal is raised again, for whoever called the reader.
+                // The reader raises an error of its own, with this text. A signal is raised again, for
+                // whoever called the reader.
                 if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) {
                     let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
                 }

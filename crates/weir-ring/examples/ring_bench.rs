@@ -1,8 +1,9 @@
-//! Measures writers of a ring against `memcpy`: the same frames, one after the other, into memory of the same size.
+//! Measures writers of a ring against `memcpy`: the same frames, one after the other, into memory of the same
+//! size.
 //!
-//! Prints a row of a table for each kind of packets and number of writers. With the word `query`: the time in which a hundredth of the
-//! packets of a large ring is found and written to a file, while a writer goes on. With `spool DIR`: the bytes a second that a spool writes
-//! there, next to `dd`.
+//! Prints a row of a table for each kind of packets and number of writers. With the word `query`: the time in
+//! which a hundredth of the packets of a large ring is found and written to a file, while a writer goes on.
+//! With `spool DIR`: the bytes a second that a spool writes there, next to `dd`.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -127,7 +128,8 @@ fn query() {
 /// Bytes of the ring whose segments are written to a disk.
 const SPOOL_RING_BYTES: usize = 1 << 30;
 
-/// Writes the segments of a full ring to files, and as many bytes with `dd`: one after the other, several times.
+/// Writes the segments of a full ring to files, and as many bytes with `dd`: one after the other, several
+/// times.
 fn spool(directory: &Path) {
     let (ring, _) = Ring::create(SPOOL_RING_BYTES, "ring-bench", 1).expect("memory for the ring");
     let mut writer = Writer::new(&ring, 0, 0, Box::new(|_| vec![]));

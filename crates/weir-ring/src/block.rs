@@ -1,5 +1,5 @@
-//! The blocks of a segment (draft-ietf-opsawg-pcapng): a section, interfaces, packets, and the index. All numbers are little-endian, and
-//! all blocks have whole words.
+//! The blocks of a segment (draft-ietf-opsawg-pcapng): a section, interfaces, packets, and the index. All
+//! numbers are little-endian, and all blocks have whole words.
 
 use crate::key::{KEY_WORDS, Key};
 use crate::layout::WORD;
@@ -30,7 +30,8 @@ pub(crate) fn section() -> Vec<u8> {
     block(SECTION, body)
 }
 
-/// The description of an interface, whose packets have times in nanoseconds. `options`: further options, without their end.
+/// The description of an interface, whose packets have times in nanoseconds. `options`: further options,
+/// without their end.
 pub(crate) fn interface(link: LinkType, options: &[u8]) -> Vec<u8> {
     let mut body = link.0.to_le_bytes().to_vec();
     body.extend([0; 6]);
@@ -127,7 +128,8 @@ impl IndexHead {
     /// Bytes of the block that have the head.
     pub const BYTES: usize = (INDEX_HEAD_WORDS + 1) * WORD;
 
-    /// The head in the first bytes of a block of this length. `None` if it is another block, or contradicts itself.
+    /// The head in the first bytes of a block of this length. `None` if it is another block, or contradicts
+    /// itself.
     pub fn of(block: &[u8], total: usize) -> Option<Self> {
         let word = |word: usize| u64_at(block, word * WORD);
         if !total.is_multiple_of(WORD) || u32_at(block, 0)? != INDEX || u32_at(block, 4)? as usize != total {
@@ -154,7 +156,8 @@ impl IndexHead {
     }
 }
 
-/// The bytes between the keys and the entries of the index of a complete segment, which are zeros: whole multiples of `align`.
+/// The bytes between the keys and the entries of the index of a complete segment, which are zeros: whole
+/// multiples of `align`.
 pub(crate) fn hole_of(segment: &[AtomicU64], align: usize) -> std::ops::Range<usize> {
     let word = |at: usize| segment.get(at).map_or(0, |word| u64::from_le(word.load(Ordering::Relaxed)));
     let bytes = segment.len() * WORD;
@@ -198,7 +201,8 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// For each packet, the number of its key (0: none; [`NOT_A_PACKET`]: an interface) and its first byte in the segment, in order.
+    /// For each packet, the number of its key (0: none; [`NOT_A_PACKET`]: an interface) and its first byte in
+    /// the segment, in order.
     pub fn entries(&self) -> impl Iterator<Item = (u32, usize)> + '_ {
         let end = self.block.len() - INDEX_END_WORDS * WORD;
         (0..self.head.entries as usize).map(move |entry| {

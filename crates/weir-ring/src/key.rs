@@ -10,8 +10,8 @@ pub(crate) const KEY_WORDS: usize = 5;
 
 /// The class, the addresses and the ports of a packet of one of the classes of [`HeaderClass`].
 ///
-/// Words: the class (its place in [`HeaderClass::ALL`]) with both ports; the source address; the destination address. Packets of both
-/// directions have different keys.
+/// Words: the class (its place in [`HeaderClass::ALL`]) with both ports; the source address; the destination
+/// address. Packets of both directions have different keys.
 #[derive(Debug, Clone, Copy, Eq)]
 pub(crate) struct Key(pub [u64; KEY_WORDS]);
 
@@ -37,7 +37,8 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// The key of a packet; `None` for packets of no class: fragments, tags, tunnels, other protocols. They are read for each question.
+    /// The key of a packet; `None` for packets of no class: fragments, tags, tunnels, other protocols. They
+    /// are read for each question.
     #[inline]
     pub fn of(meta: &PacketMeta, frame: &[u8]) -> Option<Self> {
         if meta.link != LinkType::ETHERNET {

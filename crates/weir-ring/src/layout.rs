@@ -8,9 +8,10 @@
 //! ```
 //!
 //! # The protocol
-//! A segment has one writer at a time. A serial number names a use of a segment; it is 0 while the segment changes its use. The writer
-//! writes words of a packet, then publishes them by the number of bytes (release). A reader notes the serial, reads the number of bytes
-//! (acquire), copies words, and then reads the serial again: if the serial is another one, the copy is worth nothing.
+//! A segment has one writer at a time. A serial number names a use of a segment; it is 0 while the segment
+//! changes its use. The writer writes words of a packet, then publishes them by the number of bytes
+//! (release). A reader notes the serial, reads the number of bytes (acquire), copies words, and then reads
+//! the serial again: if the serial is another one, the copy is worth nothing.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -97,8 +98,8 @@ impl<'a> Descriptor<'a> {
         Self(words)
     }
 
-    /// Takes the segment for another use, unless a writer has it. Returns the number of packets that leave, and whether a spool has
-    /// them.
+    /// Takes the segment for another use, unless a writer has it. Returns the number of packets that leave,
+    /// and whether a spool has them.
     pub fn take(self) -> Option<(u64, bool)> {
         let state = &self.0[descriptor::STATE];
         state
@@ -145,7 +146,8 @@ impl<'a> Descriptor<'a> {
         self.0[descriptor::SPOOLED].store(serial, Ordering::Relaxed);
     }
 
-    /// What the descriptor says; `None` while the segment has no use. Call [`is_still`](Self::is_still) after what is said was used.
+    /// What the descriptor says; `None` while the segment has no use. Call [`is_still`](Self::is_still) after
+    /// what is said was used.
     pub fn read(self) -> Option<Use> {
         let serial = self.0[descriptor::SERIAL].load(Ordering::Acquire);
         if serial == 0 {

@@ -1,9 +1,10 @@
 //! The ring of a recorder: all packets of the last minutes in shared memory, with many writers and readers.
 //!
-//! [`Writer`]s put packets into segments of the [`Ring`], each into one of its own, with an index of flows. [`Reader`]s, also in other
-//! processes, read what is there as the bytes of a pcapng file, while writers go on: a reader that is too slow finds out, and counts what
-//! it has lost; it never delays a writer. A [`Spooler`] writes complete segments to files, as they are in memory. [`recorders`] lets
-//! other processes find the ring by name.
+//! [`Writer`]s put packets into segments of the [`Ring`], each into one of its own, with an index of flows.
+//! [`Reader`]s, also in other processes, read what is there as the bytes of a pcapng file, while writers go
+//! on: a reader that is too slow finds out, and counts what it has lost; it never delays a writer. A
+//! [`Spooler`] writes complete segments to files, as they are in memory. [`recorders`] lets other processes
+//! find the ring by name.
 //!
 //! Read `layout.rs` first (the protocol between writers and readers), then `writer.rs` and `reader.rs`.
 

@@ -1,5 +1,5 @@
-//! Memory that processes share, as words of 64 bits. All access is atomic: a writer may overwrite what a reader copies, and the reader
-//! finds out afterwards.
+//! Memory that processes share, as words of 64 bits. All access is atomic: a writer may overwrite what a
+//! reader copies, and the reader finds out afterwards.
 #![allow(unsafe_code)]
 
 use crate::layout::WORD;
@@ -40,8 +40,8 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// New memory of zeros, all of which the system has: later writes do not fail. `bytes` is a multiple of [`HUGE_PAGE_BYTES`]. If the
-    /// system has not enough huge pages, the pages are small.
+    /// New memory of zeros, all of which the system has: later writes do not fail. `bytes` is a multiple of
+    /// [`HUGE_PAGE_BYTES`]. If the system has not enough huge pages, the pages are small.
     ///
     /// # Errors
     /// The system has not enough memory.
@@ -61,7 +61,8 @@ impl Memory {
         // The system has the pages, or says that it has not.
         fallocate(&fd, FallocateFlags::empty(), 0, bytes as u64)?;
         let memory = Self::map(fd, bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::POPULATE)?;
-        // Readers can neither change the ring nor take its pages away. Kernels before 5.1 do not know the first seal.
+        // Readers can neither change the ring nor take its pages away. Kernels before 5.1 do not know the
+        // first seal.
         let _ = fcntl_add_seals(&memory.fd, SealFlags::FUTURE_WRITE);
         fcntl_add_seals(&memory.fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok(memory)
@@ -94,12 +95,13 @@ impl Memory {
 
     /// All words. Those of another process must not be written.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has this many words and exists as long as `self`; pages begin at multiples of words; the seals keep
-        // the file from being cut; other processes read only.
+        // SAFETY: the mapping has this many words and exists as long as `self`; pages begin at multiples of
+        // words; the seals keep the file from being cut; other processes read only.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 
-    /// Writes words to a file, at a byte of the file. A writer may overwrite the words meanwhile: what is in the file may then be torn.
+    /// Writes words to a file, at a byte of the file. A writer may overwrite the words meanwhile: what is in
+    /// the file may then be torn.
     ///
     /// # Errors
     /// Those of the file.
@@ -107,7 +109,8 @@ impl Memory {
         let words = &self.words()[first..first + count];
         let mut written = 0;
         while written < count * WORD {
-            // SAFETY: the system reads bytes of the mapping, which exists as long as `self`. It does not matter which values it reads.
+            // SAFETY: the system reads bytes of the mapping, which exists as long as `self`. It does not
+            // matter which values it reads.
             let result = unsafe {
                 let start = words.as_ptr().cast::<u8>().add(written);
                 libc::pwrite(

@@ -58,8 +58,8 @@ impl Piece {
         }
     }
 
-    /// Replaces `blocks` by the blocks of the piece: descriptions of interfaces, and the packets that may pass `rules`. `false`: they
-    /// have left their place.
+    /// Replaces `blocks` by the blocks of the piece: descriptions of interfaces, and the packets that may
+    /// pass `rules`. `false`: they have left their place.
     ///
     /// # Errors
     /// Those of a file.
@@ -111,8 +111,8 @@ impl Piece {
     }
 }
 
-/// The bytes of interfaces and of packets that may pass the rules, neighbours together; none if there is no such packet. A block ends where
-/// the next one begins, the last one at `end`.
+/// The bytes of interfaces and of packets that may pass the rules, neighbours together; none if there is no
+/// such packet. A block ends where the next one begins, the last one at `end`.
 fn runs(index: &Index<'_>, rules: &HeaderRules, end: usize) -> Vec<(usize, usize)> {
     let keys = (1..).zip(index.keys()).filter(|(_, key)| key.passes(rules));
     let wanted: HashSet<u32> = keys.map(|(number, _)| number).chain([0]).collect();

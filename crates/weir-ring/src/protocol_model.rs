@@ -32,7 +32,8 @@ impl Segment {
         descriptor.complete();
     }
 
-    /// Copies what is there. A copy of which the reader is told that it is good has only words of one use, and all that were published.
+    /// Copies what is there. A copy of which the reader is told that it is good has only words of one use,
+    /// and all that were published.
     fn read(&self) -> bool {
         let Some(used) = self.descriptor().read() else { return false };
         let mut bytes = vec![0; used.bytes];

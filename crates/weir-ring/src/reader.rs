@@ -1,5 +1,5 @@
-//! Reads packets of the past, and those that are written meanwhile, as the bytes of one pcapng file: everything behind is the same as for
-//! other captures.
+//! Reads packets of the past, and those that are written meanwhile, as the bytes of one pcapng file:
+//! everything behind is the same as for other captures.
 
 use crate::block::{self, INTERFACE, PACKET, u32_at};
 use crate::piece::{Block, Piece, Place};
@@ -136,7 +136,8 @@ struct Stream {
 }
 
 impl Reader {
-    /// Reads what is in the ring and in the spool now. With `follows`, goes on with what is written later, and does not end.
+    /// Reads what is in the ring and in the spool now. With `follows`, goes on with what is written later,
+    /// and does not end.
     pub fn new(
         ring: Option<Ring>,
         spool: Option<SpoolFiles>,
@@ -171,7 +172,8 @@ impl Reader {
         self
     }
 
-    /// After the end: goes on with what was written since, as the bytes of another pcapng file with the same interfaces.
+    /// After the end: goes on with what was written since, as the bytes of another pcapng file with the same
+    /// interfaces.
     pub fn resume(&mut self) {
         self.out = block::section();
         self.interfaces.iter().for_each(|described| self.out.extend_from_slice(described));
@@ -208,7 +210,8 @@ impl Reader {
     /// Plans to read what is there and was not planned yet. Returns whether there is something.
     fn plan(&mut self) -> io::Result<bool> {
         let is_first = !std::mem::replace(&mut self.has_listed, true);
-        // Of the first listing of the ring, those that leave meanwhile are on the disk, or lost, which is found out when they are read.
+        // Of the first listing of the ring, those that leave meanwhile are on the disk, or lost, which is
+        // found out when they are read.
         let mut pieces: BTreeMap<(Key, u64), Piece> = BTreeMap::new();
         let mut add = |found: Vec<Piece>| {
             pieces.extend(
@@ -249,7 +252,8 @@ impl Reader {
         Ok(self.add(key, piece, packets) || is_any)
     }
 
-    /// Plans the pieces between those that were planned and `next`, from the spool. What is not there is lost.
+    /// Plans the pieces between those that were planned and `next`, from the spool. What is not there is
+    /// lost.
     fn plan_missed(
         &mut self,
         key: Key,
@@ -276,7 +280,8 @@ impl Reader {
         Ok(is_any)
     }
 
-    /// Adds a piece, of which the writer's packets up to `known` were planned before. Returns whether it is of interest.
+    /// Adds a piece, of which the writer's packets up to `known` were planned before. Returns whether it is
+    /// of interest.
     fn add(&mut self, key: Key, mut piece: Piece, known: u64) -> bool {
         if piece.packets == 0 || !self.times.overlaps(piece.first, piece.last) || piece.from >= piece.to {
             return false;
@@ -292,7 +297,8 @@ impl Reader {
         true
     }
 
-    /// Loads the next piece of a stream, if its blocks are used up. Returns the time of the next packet; `None`: there is none.
+    /// Loads the next piece of a stream, if its blocks are used up. Returns the time of the next packet;
+    /// `None`: there is none.
     fn next_time(&mut self, key: Key) -> io::Result<Option<i64>> {
         loop {
             let Some(stream) = self.streams.get_mut(&key) else { return Ok(None) };
@@ -422,8 +428,8 @@ impl Reader {
         }
     }
 
-    /// A stream has no packets for now. More of its segment may come, without the descriptions of interfaces; the streams of other rings
-    /// have no more.
+    /// A stream has no packets for now. More of its segment may come, without the descriptions of interfaces;
+    /// the streams of other rings have no more.
     fn forget(&mut self, key: Key) {
         if self.ring.as_ref().is_some_and(|ring| ring.identity() == key.0) {
             self.streams.entry(key).and_modify(|stream| stream.has_turn = false);

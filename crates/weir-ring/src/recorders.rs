@@ -1,8 +1,8 @@
 //! Recorders by name: a socket at which a process passes its ring to readers.
 //!
-//! The socket is `NAME.sock` in `/run/weir/rings` (recorders of root) or `$XDG_RUNTIME_DIR/weir/rings`, which only this user may enter. Who
-//! connects gets the descriptor of the memory, which can only be read, and the directory of the spool. The connection ends with the
-//! recorder.
+//! The socket is `NAME.sock` in `/run/weir/rings` (recorders of root) or `$XDG_RUNTIME_DIR/weir/rings`, which
+//! only this user may enter. Who connects gets the descriptor of the memory, which can only be read, and the
+//! directory of the spool. The connection ends with the recorder.
 
 use crate::ring::Ring;
 use crate::spool::SpoolFiles;
@@ -39,7 +39,8 @@ const CLIENTS_MAX: usize = 1024;
 /// A socket looks for its end in this interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The name of a recorder in `ring:NAME`; `ring:` is the [default](DEFAULT) one. `None`: the text has another form.
+/// The name of a recorder in `ring:NAME`; `ring:` is the [default](DEFAULT) one. `None`: the text has another
+/// form.
 ///
 /// # Errors
 /// What is wrong with the name.

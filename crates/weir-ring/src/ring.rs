@@ -47,7 +47,8 @@ pub struct RingCounters {
 }
 
 impl Ring {
-    /// A ring of about this number of bytes, at least [`RING_BYTES_MIN`]. `identity`: a number that no other ring has.
+    /// A ring of about this number of bytes, at least [`RING_BYTES_MIN`]. `identity`: a number that no other
+    /// ring has.
     ///
     /// # Errors
     /// The system has not enough memory.
@@ -209,7 +210,8 @@ impl Ring {
         (serial % self.segments as u64) as usize
     }
 
-    /// Copies bytes `from..to` of a use, whole words, behind those in `bytes`. Returns `false`, and copies nothing, if the use has left.
+    /// Copies bytes `from..to` of a use, whole words, behind those in `bytes`. Returns `false`, and copies
+    /// nothing, if the use has left.
     pub(crate) fn copy(&self, serial: u64, from: usize, to: usize, bytes: &mut Vec<u8>) -> bool {
         let segment = self.segment_of(serial);
         let (descriptor, words) = (self.descriptor(segment), self.segment(segment));

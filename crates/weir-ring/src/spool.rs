@@ -1,7 +1,9 @@
-//! The spool: files with segments that are complete, so that packets stay readable when they have left the ring.
+//! The spool: files with segments that are complete, so that packets stay readable when they have left the
+//! ring.
 //!
-//! A file is a pcapng file: its segments are sections, and their indexes are blocks that other programs skip. All segments of a file have
-//! the same size, a power of two. Names begin with the time of the first packet, in UTC.
+//! A file is a pcapng file: its segments are sections, and their indexes are blocks that other programs skip.
+//! All segments of a file have the same size, a power of two. Names begin with the time of the first packet,
+//! in UTC.
 //!
 //! Each [class](Retention) of packets has segments, and a directory with files, of its own.
 
@@ -57,7 +59,8 @@ pub struct SpoolParams {
     pub directory: PathBuf,
     /// The bounds of packets of no class, whose files are in the directory itself.
     pub rest: Retention,
-    /// The classes, in the order of their numbers from 1: the name, which is that of a subdirectory, and the bounds.
+    /// The classes, in the order of their numbers from 1: the name, which is that of a subdirectory, and the
+    /// bounds.
     pub classes: Vec<(String, Retention)>,
 }
 
@@ -308,7 +311,8 @@ impl Spooler {
             current.file.set_len(current.bytes)?;
             return written.map(|()| false);
         }
-        // A segment that was completed early has a hole, which takes no room. Not all file systems can do that.
+        // A segment that was completed early has a hole, which takes no room. Not all file systems can do
+        // that.
         if !hole.is_empty() {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let (start, length) = (current.bytes + hole.start as u64, hole.len() as u64);

@@ -493,7 +493,8 @@ fn readers_race_with_writers() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Every packet that has not left comes out once, in order, byte for byte, whatever writers, spool and readers do.
+    /// Every packet that has not left comes out once, in order, byte for byte, whatever writers, spool and
+    /// readers do.
     #[test]
     fn every_packet_comes_out_once(steps in prop::collection::vec((0..4_u32, 1..40_usize, 0..900_usize), 1..80), case in any::<u32>()) {
         let (ring, directory) = (ring(16), directory(&format!("case-{case}")));

@@ -1,6 +1,7 @@
 //! A range of times, and the packets of a segment that has one.
 
-/// The times of packets that are read: from the first to the last, inclusive, nanoseconds since 1970. The default: all times.
+/// The times of packets that are read: from the first to the last, inclusive, nanoseconds since 1970. The
+/// default: all times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeRange {
     /// The first time.
@@ -27,7 +28,8 @@ impl TimeRange {
 /// What is known of a segment without reading its packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// The ring of the segment, and the segment's serial number in this ring. Memory and disk may both hold the segment.
+    /// The ring of the segment, and the segment's serial number in this ring. Memory and disk may both hold
+    /// the segment.
     pub segment: (u64, u64),
     /// The times of the first and the last packet.
     pub times: TimeRange,

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_packet::{Burst, LinkType, PacketMeta};
 
-/// Describes interfaces: the options of pcapng for an interface of the run, such as its name, without their end.
+/// Describes interfaces: the options of pcapng for an interface of the run, such as its name, without their
+/// end.
 pub type DescribeInterface = Box<dyn FnMut(u16) -> Vec<u8> + Send>;
 
 /// Bits of the number of a writer; its class is above.
@@ -107,8 +108,8 @@ impl Keys {
 }
 
 impl Writer {
-    /// The writer of a class with this number; no other writer of the class has the number. A ring has room for a quarter as many
-    /// writers as segments. Class 0 is that of packets of no class; the spool has the
+    /// The writer of a class with this number; no other writer of the class has the number. A ring has room
+    /// for a quarter as many writers as segments. Class 0 is that of packets of no class; the spool has the
     /// [other ones](crate::SpoolParams::classes).
     pub fn new(ring: &Ring, class: u8, number: u32, describe: DescribeInterface) -> Self {
         let number = u32::from(class) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1);
@@ -123,7 +124,8 @@ impl Writer {
         }
     }
 
-    /// Segments are completed at this age, so that a spool has them: calls of [`write_some`](Self::write_some) look at the time.
+    /// Segments are completed at this age, so that a spool has them: calls of
+    /// [`write_some`](Self::write_some) look at the time.
     #[must_use]
     pub fn with_age_max(mut self, age_max: Duration) -> Self {
         self.age_max = Some(age_max);

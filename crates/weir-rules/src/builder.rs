@@ -39,13 +39,15 @@ impl<'b, 't> Builder<'b, 't> {
         self.buffer
     }
 
-    /// The buffer in effect is changed before it is inspected. Returns `false` for the payload, which cannot be.
+    /// The buffer in effect is changed before it is inspected. Returns `false` for the payload, which cannot
+    /// be.
     pub fn transform(&mut self, transform: Transform) -> bool {
         self.transforms.push(transform);
         self.buffer != BufferId::PAYLOAD
     }
 
-    /// Adds a test on the buffer in effect. Behind a content with an older word, a relative test is about the content's buffer.
+    /// Adds a test on the buffer in effect. Behind a content with an older word, a relative test is about the
+    /// content's buffer.
     pub fn test(&mut self, test: Test) {
         let is_content = matches!(test, Test::Content(_) | Test::Pcre(_));
         if self.buffer == BufferId::PAYLOAD

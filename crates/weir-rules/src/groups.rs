@@ -1,8 +1,9 @@
 //! Groups of addresses and ports, as rules and variables write them: `[10.0.0.0/8, !10.1.2.3, $DNS_SERVERS]`.
 //!
-//! A word is read into two lists: what is given, and what is taken away behind a `!`. A group inside of another one, and a variable, add
-//! to the lists of the group around them, as in Suricata: `[1.1.1.1, [!2.2.2.2]]` is `[1.1.1.1, !2.2.2.2]`, which is 1.1.1.1 alone. If
-//! nothing is given, everything is. A group or variable behind a `!` is a set of its own, and this set is taken away.
+//! A word is read into two lists: what is given, and what is taken away behind a `!`. A group inside of
+//! another one, and a variable, add to the lists of the group around them, as in Suricata:
+//! `[1.1.1.1, [!2.2.2.2]]` is `[1.1.1.1, !2.2.2.2]`, which is 1.1.1.1 alone. If nothing is given, everything
+//! is. A group or variable behind a `!` is a set of its own, and this set is taken away.
 
 use crate::sets::{AddressSet, PORT_MAX, PortSet, Ranges, V4_MAX};
 use crate::variables::Variables;
@@ -63,8 +64,8 @@ impl Kind {
     }
 }
 
-/// Reads words of rules with the same variables. Each variable is read once: variables that name each other several times would take
-/// exponential time.
+/// Reads words of rules with the same variables. Each variable is read once: variables that name each other
+/// several times would take exponential time.
 pub(crate) struct Groups<'v> {
     addresses: Known<'v>,
     ports: Known<'v>,

@@ -1,7 +1,8 @@
 //! Confirms that a buffer fulfils the tests of a rule, in their order.
 //!
-//! A content that the next test refers to (`distance`, `within`, `relative`) is tried at each of its places, until the tests behind it hold;
-//! other contents only at the first one. The number of places that are tried is bounded ([`STEPS_MAX`]): an attacker can write many.
+//! A content that the next test refers to (`distance`, `within`, `relative`) is tried at each of its places,
+//! until the tests behind it hold; other contents only at the first one. The number of places that are tried
+//! is bounded ([`STEPS_MAX`]): an attacker can write many.
 
 use crate::content::Amount;
 use crate::content::Content;
@@ -17,7 +18,8 @@ const BYTES_OF_STEP: usize = 4096;
 
 /// Finds matches of expressions.
 pub trait Expressions {
-    /// The first match of an expression in `bytes` that begins at `from` or later, as its place; with `anchored`, it begins at `from`.
+    /// The first match of an expression in `bytes` that begins at `from` or later, as its place; with
+    /// `anchored`, it begins at `from`.
     fn find(&mut self, pcre: &Pcre, bytes: &[u8], from: usize, anchored: bool) -> Option<Range<usize>>;
 }
 
@@ -392,8 +394,8 @@ pub enum OtherLetters {
     LeaveOut,
 }
 
-/// The bytes of a text in base 64, up to its padding; line ends and spaces are left out (RFC 2045), unless other letters are refused.
-/// `None`: there is another letter, which is refused.
+/// The bytes of a text in base 64, up to its padding; line ends and spaces are left out (RFC 2045), unless
+/// other letters are refused. `None`: there is another letter, which is refused.
 pub fn base64(text: &[u8], others: OtherLetters) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (vec![], 0_u32, 0);
     for letter in text {

@@ -1,7 +1,7 @@
 //! The rules of Suricata 7 and 8: a text becomes a [`Rule`], or a diagnostic that says where and why not.
 //!
-//! A rule is refused alone: the others of its file are not concerned. Read `model.rs` first (what a rule says), then `parse.rs`
-//! (a rule's way from its text), then `keywords/` (each option by its name).
+//! A rule is refused alone: the others of its file are not concerned. Read `model.rs` first (what a rule
+//! says), then `parse.rs` (a rule's way from its text), then `keywords/` (each option by its name).
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! Reads the rules of several files on several threads: the rules that hold, and why others do not.
 //!
-//! A file is divided at line ends into parts of [`PART_BYTES`]; threads take part after part. The outcome does not depend on the
-//! number of threads. Of two rules with the same signature ID and group, the one with the higher revision holds.
+//! A file is divided at line ends into parts of [`PART_BYTES`]; threads take part after part. The outcome
+//! does not depend on the number of threads. Of two rules with the same signature ID and group, the one with
+//! the higher revision holds.
 
 use crate::groups::Groups;
 use crate::header::Action;
@@ -102,7 +103,8 @@ pub struct RuleSet {
     pub replaced: Vec<Replaced>,
     /// Comments that are rules: `#alert …`.
     pub disabled: u64,
-    /// The names of options of all rules, with the number of options of this name; the most frequent one first.
+    /// The names of options of all rules, with the number of options of this name; the most frequent one
+    /// first.
     pub keywords: Vec<(String, u64)>,
 }
 
@@ -171,7 +173,8 @@ impl RuleSet {
         })
     }
 
-    /// Of rules with the same signature ID and group, only the one with the highest revision stays; of equal ones the first.
+    /// Of rules with the same signature ID and group, only the one with the highest revision stays; of equal
+    /// ones the first.
     fn drop_replaced(&mut self) {
         let mut best: FxHashMap<(u32, u32), usize> =
             FxHashMap::with_capacity_and_hasher(self.rules.len(), FxBuildHasher);

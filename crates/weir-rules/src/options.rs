@@ -91,7 +91,8 @@ fn trim(text: &str) -> &str {
     text[spaces(text)..].trim_end()
 }
 
-/// Bytes of an option up to its semicolon: one behind a backslash is part of a value, and so is one between quotes.
+/// Bytes of an option up to its semicolon: one behind a backslash is part of a value, and so is one between
+/// quotes.
 fn length_of(text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped, mut has_colon) = (false, false, false);
     for (at, byte) in text.bytes().enumerate() {

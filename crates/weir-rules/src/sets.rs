@@ -1,4 +1,5 @@
-//! Sets of addresses and of ports: ranges in order. Clones share their ranges, because many rules name the same group.
+//! Sets of addresses and of ports: ranges in order. Clones share their ranges, because many rules name the
+//! same group.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

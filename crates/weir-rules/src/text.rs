@@ -1,4 +1,5 @@
-//! The rules of a text: a line each. A backslash at the end of a line joins the next one; lines that begin with `#` are comments.
+//! The rules of a text: a line each. A backslash at the end of a line joins the next one; lines that begin
+//! with `#` are comments.
 
 use weir_lang::diag::Span;
 

@@ -1,5 +1,5 @@
-//! What Suricata has and Weir does not: keywords, protocols and actions, with the reason. A rule that has one of these is refused, because
-//! a rule that is accepted and never matches would be worse.
+//! What Suricata has and Weir does not: keywords, protocols and actions, with the reason. A rule that has one
+//! of these is refused, because a rule that is accepted and never matches would be worse.
 //!
 //! A row is removed once the engine can run the keyword.
 
@@ -8,7 +8,8 @@ use weir_lang::diag::{Diagnostic, Span};
 /// A code for what Weir does not have.
 const CODE: &str = "W0210";
 
-/// Protocols that no session parser of Weir reads: the name in headers of rules, the begin of their keywords, the name for readers.
+/// Protocols that no session parser of Weir reads: the name in headers of rules, the begin of their keywords,
+/// the name for readers.
 const PROTOCOLS: &[(&str, &[&str], &str)] = &[
     ("dnp3", &["dnp3"], "DNP3"),
     ("enip", &["enip", "cip_"], "EtherNet/IP"),

@@ -16,8 +16,8 @@
 //! HTTP_PORTS = 80
 //! ```
 //!
-//! Everything else in the files is ignored. YAML is read as a sequence of events: no tree is built, and aliases, which could make a small
-//! text large, are not followed.
+//! Everything else in the files is ignored. YAML is read as a sequence of events: no tree is built, and
+//! aliases, which could make a small text large, are not followed.
 
 use crate::groups::{Groups, HELP_ADDRESSES, HELP_PORTS};
 use crate::variables::Variables;
@@ -46,8 +46,8 @@ struct Found {
 }
 
 impl Variables {
-    /// Sets the groups of a configuration of Suricata (`vars`). `source`: the text's number in the sources of diagnostics.
-    /// Returns the mistakes; groups without a mistake are set.
+    /// Sets the groups of a configuration of Suricata (`vars`). `source`: the text's number in the sources of
+    /// diagnostics. Returns the mistakes; groups without a mistake are set.
     pub fn read_yaml(&mut self, text: &str, source: u16) -> Vec<Diagnostic> {
         self.take(yaml(text, source))
     }

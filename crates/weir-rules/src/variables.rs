@@ -9,7 +9,8 @@ pub struct Variables {
     ports: FxHashMap<String, String>,
 }
 
-/// Groups of addresses that rules expect: the site is that of private addresses (RFC 1918) until somebody says otherwise.
+/// Groups of addresses that rules expect: the site is that of private addresses (RFC 1918) until somebody
+/// says otherwise.
 const ADDRESSES: &[(&str, &str)] = &[
     ("HOME_NET", "[192.168.0.0/16,10.0.0.0/8,172.16.0.0/12]"),
     ("EXTERNAL_NET", "!$HOME_NET"),

@@ -1,5 +1,5 @@
-//! Replays the seeds of the fuzz target `rules`, and inputs that once failed: `corpus/rules/*`. `WEIR_BLESS=1` rewrites the seeds: the rules
-//! and settings of `filetests/rules`, each rule with a payload.
+//! Replays the seeds of the fuzz target `rules`, and inputs that once failed: `corpus/rules/*`.
+//! `WEIR_BLESS=1` rewrites the seeds: the rules and settings of `filetests/rules`, each rule with a payload.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Texts with mistakes and their diagnostics: `filetests/rules/*`, each with its `.expect`. The first line of a text says what the case
-//! shows. `WEIR_BLESS=1` writes the expectations.
+//! Texts with mistakes and their diagnostics: `filetests/rules/*`, each with its `.expect`. The first line of
+//! a text says what the case shows. `WEIR_BLESS=1` writes the expectations.
 
 use std::path::{Path, PathBuf};
 use weir_lang::diag::Diagnostics;

@@ -1,5 +1,5 @@
-//! BitTorrent's peer protocol (BEP 3): one [`TorrentHandshake`] per connection. Messages after the handshake are not
-//! parsed.
+//! BitTorrent's peer protocol (BEP 3): one [`TorrentHandshake`] per connection. Messages after the handshake
+//! are not parsed.
 
 use crate::frames::{Frames, Head, Next};
 use crate::session::session_fields;

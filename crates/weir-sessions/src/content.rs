@@ -1,9 +1,10 @@
 //! The contents of files, passed on as they arrive: bodies, parts of mails.
 //!
-//! Parsers write no files and keep no contents. If the caller of a run asks for contents, it gives the registry a
-//! [`ContentStore`]; parsers then pass the bytes of each file on in order, decoded, with the number of missing ones.
-//! Without a store, nothing is done. The session refers to the [`Content`]; the store's writer is dropped with the last
-//! reference, so a writer of which nobody takes over the content can undo it.
+//! Parsers write no files and keep no contents. If the caller of a run asks for contents, it gives the
+//! registry a [`ContentStore`]; parsers then pass the bytes of each file on in order, decoded, with the
+//! number of missing ones. Without a store, nothing is done. The session refers to the [`Content`]; the
+//! store's writer is dropped with the last reference, so a writer of which nobody takes over the content can
+//! undo it.
 
 use crate::coding::BoundedDecoder;
 use sha2::{Digest, Sha256};
@@ -11,8 +12,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum length of a content, bytes; missing ones count. Offsets come from the traffic (SMB), and file systems refuse
-/// large ones.
+/// Maximum length of a content, bytes; missing ones count. Offsets come from the traffic (SMB), and file
+/// systems refuse large ones.
 pub const CONTENT_BYTES_MAX: u64 = 1 << 40;
 
 /// Where the contents of files go.
@@ -28,8 +29,8 @@ pub trait ContentStore: Debug + Send + Sync {
 
 /// Takes the bytes of one content.
 pub trait ContentWriter: Any + Debug + Send {
-    /// Takes bytes at an offset of the content, and returns their number. Bytes that no call covers are missing. If
-    /// the writer takes fewer bytes than given, the content is cut there.
+    /// Takes bytes at an offset of the content, and returns their number. Bytes that no call covers are
+    /// missing. If the writer takes fewer bytes than given, the content is cut there.
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> usize;
 
     /// No bytes follow.
@@ -47,8 +48,8 @@ pub trait ContentWriter: Any + Debug + Send {
 pub struct ContentFacts {
     /// Length up to the last byte that was passed on, bytes; missing ones before it count.
     pub size_bytes: u64,
-    /// SHA-256 of the content, if the store [asks](ContentStore::with_digest), the content is complete, and its bytes came in
-    /// order.
+    /// SHA-256 of the content, if the store [asks](ContentStore::with_digest), the content is complete, and
+    /// its bytes came in order.
     pub sha256: Option<[u8; 32]>,
     /// The content is incomplete: bytes are missing, its coding is wrong or unfinished, or a bound cut it.
     pub is_cut: bool,
@@ -101,8 +102,8 @@ impl Contents {
         self.0.is_none()
     }
 
-    /// Begins a content with this Content-Encoding, which may name several codings. A content in an unknown coding is
-    /// passed on as sent. `None`: nobody asks for contents.
+    /// Begins a content with this Content-Encoding, which may name several codings. A content in an unknown
+    /// coding is passed on as sent. `None`: nobody asks for contents.
     pub fn begin(&self, coding: Option<&[u8]>) -> Option<Content> {
         let store = self.0.as_ref()?;
         let writer = store.begin();
@@ -136,8 +137,9 @@ impl Content {
         }
     }
 
-    /// Takes bytes at an offset of a plain content: over SMB, clients read and write in any order. Bytes before the end of
-    /// those so far replace earlier ones if `is_changed`; otherwise they are the same again.
+    /// Takes bytes at an offset of a plain content: over SMB, clients read and write in any order. Bytes
+    /// before the end of those so far replace earlier ones if `is_changed`; otherwise they are the same
+    /// again.
     pub fn write_at(&self, offset_bytes: u64, bytes: &[u8], is_changed: bool) {
         let end_bytes = offset_bytes.saturating_add(bytes.len() as u64);
         let State { sink, is_over, .. } = &mut *self.lock();
@@ -166,8 +168,8 @@ impl Content {
         }
     }
 
-    /// Ends the content: `is_whole` if all of its bytes were sent. Returns whether a bound cut the content. Further calls
-    /// have no effect.
+    /// Ends the content: `is_whole` if all of its bytes were sent. Returns whether a bound cut the content.
+    /// Further calls have no effect.
     pub fn end(&self, is_whole: bool) -> bool {
         let State { decoder, sink, sha256, is_over } = &mut *self.lock();
         if std::mem::replace(is_over, true) {

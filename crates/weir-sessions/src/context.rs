@@ -43,7 +43,8 @@ impl Early {
         self.0.is_some()
     }
 
-    /// Whether a body that grows from one number of bytes to another one reaches the length at which it is inspected.
+    /// Whether a body that grows from one number of bytes to another one reaches the length at which it is
+    /// inspected.
     pub fn is_reached(self, before: u64, after: u64) -> bool {
         self.0.is_some_and(|bytes| before < bytes && bytes <= after)
     }

@@ -1,5 +1,5 @@
-//! The Basic Encoding Rules of ASN.1 (X.690), as far as SNMP and Kerberos need them: [`Elements`], and readers of some
-//! types.
+//! The Basic Encoding Rules of ASN.1 (X.690), as far as SNMP and Kerberos need them: [`Elements`], and
+//! readers of some types.
 //!
 //! Only [`object`] allocates. A truncated element, or one of indefinite length, ends a list.
 
@@ -55,8 +55,8 @@ pub(crate) fn integer(content: &[u8]) -> Option<i64> {
     Some(content.iter().fold(if negative { -1 } else { 0 }, |sum, byte| sum << 8 | i64::from(*byte)))
 }
 
-/// An object identifier as text (X.690 §8.19): `1.3.6.1`. Components are truncated to 32 bits; at most 128 are read
-/// (RFC 2578 §3.5).
+/// An object identifier as text (X.690 §8.19): `1.3.6.1`. Components are truncated to 32 bits; at most 128
+/// are read (RFC 2578 §3.5).
 pub(crate) fn object(content: &[u8]) -> String {
     let mut name = String::new();
     let mut part = 0_u32;

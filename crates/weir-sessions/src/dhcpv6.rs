@@ -1,5 +1,5 @@
-//! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] per transaction and flow, yielded after the server's reply.
-//! Multicasts of clients and answers of servers may be two flows, and thus two transactions.
+//! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] per transaction and flow, yielded after the server's
+//! reply. Multicasts of clients and answers of servers may be two flows, and thus two transactions.
 
 use crate::pairing::{Held, Waiting};
 use crate::session::{Words, named, session_fields};

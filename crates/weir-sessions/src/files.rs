@@ -1,6 +1,6 @@
-//! Files carried by sessions, with the columns of Zeek's `files.log`. A session's parser provides sizes and the first
-//! bytes; no more of a file is kept. If the caller of the run asks for contents, a file also refers to its
-//! [`Content`], with its digest.
+//! Files carried by sessions, with the columns of Zeek's `files.log`. A session's parser provides sizes and
+//! the first bytes; no more of a file is kept. If the caller of the run asks for contents, a file also refers
+//! to its [`Content`], with its digest.
 //!
 //! Certificates are not files here, as in Zeek's log: see [`x509`](crate::x509).
 
@@ -24,7 +24,8 @@ pub const LOG: PartLog = PartLog {
 /// One file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File {
-    /// Number of the file among those of its protocol in the connection; the session refers to it by this number.
+    /// Number of the file among those of its protocol in the connection; the session refers to it by this
+    /// number.
     pub number: u64,
     /// Zeek's name of the protocol that carried it: `HTTP`.
     pub source: &'static str,
@@ -104,8 +105,8 @@ impl Session for File {
     }
 }
 
-/// The file name in a Content-Disposition header (RFC 6266 §4.1), or in another parameter of a header. The extended
-/// form takes precedence over the plain one; directories before the name are removed.
+/// The file name in a Content-Disposition header (RFC 6266 §4.1), or in another parameter of a header. The
+/// extended form takes precedence over the plain one; directories before the name are removed.
 pub(crate) fn name_in_header(value: &[u8], parameter: &str) -> Option<String> {
     let all = parameters(value);
     let found =

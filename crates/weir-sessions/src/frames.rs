@@ -1,7 +1,7 @@
 //! [`Frames`]: splits a stream in pieces of any size into messages whose first bytes give their length.
 //!
-//! Only the wanted start of each message is kept; the rest is skipped. A message that is complete in one piece is not
-//! copied.
+//! Only the wanted start of each message is kept; the rest is skipped. A message that is complete in one
+//! piece is not copied.
 
 use std::borrow::Cow;
 use weir_packet::Timestamp;
@@ -53,9 +53,9 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Takes the next message off the front of `bytes`, which arrived at `time`; keeps at most `kept_max` bytes of it.
-    /// Unless `measure` returns [`Head::Short`], its result must stay the same when bytes are appended to its input; a
-    /// length includes the header.
+    /// Takes the next message off the front of `bytes`, which arrived at `time`; keeps at most `kept_max`
+    /// bytes of it. Unless `measure` returns [`Head::Short`], its result must stay the same when bytes are
+    /// appended to its input; a length includes the header.
     pub(crate) fn next<'a>(
         &mut self,
         bytes: &mut &'a [u8],
@@ -119,8 +119,8 @@ impl Frames {
         usize::try_from(self.skipped_bytes).unwrap_or(usize::MAX).min(bytes.len())
     }
 
-    /// Skips missing bytes. Returns `true` if they belong to the skipped part of a message, so that nothing is lost;
-    /// otherwise the next byte counts as the start of a message.
+    /// Skips missing bytes. Returns `true` if they belong to the skipped part of a message, so that nothing
+    /// is lost; otherwise the next byte counts as the start of a message.
     pub(crate) fn lose(&mut self, length_bytes: u64) -> bool {
         let is_skipped = length_bytes <= self.skipped_bytes;
         if is_skipped {

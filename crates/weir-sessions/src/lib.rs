@@ -1,9 +1,9 @@
-//! Application sessions (TLS …): one parser per file, one trait for all parsers, and one line for each in the initial
-//! table of a [`SessionRegistry`].
+//! Application sessions (TLS …): one parser per file, one trait for all parsers, and one line for each in the
+//! initial table of a [`SessionRegistry`].
 //!
-//! A parser receives the bytes of both directions of a connection in order, in pieces of any size, and is informed of
-//! gaps. It keeps its state between calls, holds a bounded number of bytes, never panics, and reports when it needs no
-//! further bytes of the connection. A parser has no access to packets.
+//! A parser receives the bytes of both directions of a connection in order, in pieces of any size, and is
+//! informed of gaps. It keeps its state between calls, holds a bounded number of bytes, never panics, and
+//! reports when it needs no further bytes of the connection. A parser has no access to packets.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -71,8 +71,8 @@ pub use session::{
 };
 pub use weir_packet::Direction;
 
-/// The session protocols of this crate, in the order in which they are probed: what a [`SessionRegistry`] begins with.
-/// A new protocol is one line here.
+/// The session protocols of this crate, in the order in which they are probed: what a [`SessionRegistry`]
+/// begins with. A new protocol is one line here.
 #[rustfmt::skip]
 pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
     &tls::PROTOCOL,
@@ -107,7 +107,8 @@ pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
     &bittorrent::PROTOCOL,
 ];
 
-/// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there (`of`).
+/// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there
+/// (`of`).
 pub(crate) const PART_LOGS: &[&PartLog] = &[&files::LOG, &x509::LOG];
 
 /// Sessions of one protocol within those of another; one line each.

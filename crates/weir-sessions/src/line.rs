@@ -1,7 +1,7 @@
 //! Lines of text protocols (SMTP, FTP, POP3, IMAP): splits one direction's bytes into lines.
 //!
-//! A line that is complete in one piece is not copied; otherwise it is buffered up to a bound, and truncated there.
-//! Lines end in CRLF or bare LF.
+//! A line that is complete in one piece is not copied; otherwise it is buffered up to a bound, and truncated
+//! there. Lines end in CRLF or bare LF.
 
 use crate::values::readable;
 use base64::Engine;
@@ -30,8 +30,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Takes the next line off the front of `bytes`, which arrived at `time`; `None` if more bytes are needed. Keeps at
-    /// most `bytes_max` bytes of a line.
+    /// Takes the next line off the front of `bytes`, which arrived at `time`; `None` if more bytes are
+    /// needed. Keeps at most `bytes_max` bytes of a line.
     pub(crate) fn next<'a>(
         &mut self,
         bytes: &mut &'a [u8],
@@ -82,8 +82,8 @@ fn chomp(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Finds the line that ends a mail or a list: a single dot (RFC 5321 §4.5.2, RFC 1939 §3). Starts at the beginning of a
-/// line.
+/// Finds the line that ends a mail or a list: a single dot (RFC 5321 §4.5.2, RFC 1939 §3). Starts at the
+/// beginning of a line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UntilDot(Place);
 
@@ -148,8 +148,8 @@ pub(crate) fn note(list: &mut Vec<String>, text: String, list_max: usize) {
     }
 }
 
-/// The user name in a base64 answer of a SASL mechanism without encryption: PLAIN (RFC 4616 §2) sends it between two
-/// zero bytes, LOGIN sends it alone.
+/// The user name in a base64 answer of a SASL mechanism without encryption: PLAIN (RFC 4616 §2) sends it
+/// between two zero bytes, LOGIN sends it alone.
 pub(crate) fn read_plain_user(mechanism: Option<&str>, answer: &[u8]) -> Option<String> {
     let mechanism = mechanism?;
     let decoded = base64::engine::general_purpose::STANDARD.decode(answer).ok()?;
@@ -163,8 +163,8 @@ pub(crate) fn read_plain_user(mechanism: Option<&str>, answer: &[u8]) -> Option<
     (!name.is_empty()).then(|| text(name, 256))
 }
 
-/// Parser of three-digit replies, as in FTP (RFC 959 §4.2) and SMTP (RFC 5321 §4.2): `220 text`, or several lines from
-/// `220-text` to `220 text`. In FTP the lines between may be any text.
+/// Parser of three-digit replies, as in FTP (RFC 959 §4.2) and SMTP (RFC 5321 §4.2): `220 text`, or several
+/// lines from `220-text` to `220 text`. In FTP the lines between may be any text.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     /// The code of the unfinished reply.
@@ -191,7 +191,8 @@ impl Replies {
                 self.open = (!is_last).then_some(code);
                 Some(Reply { code, text, is_last })
             }
-            // Some servers end a reply with another code, so any complete reply line ends the unfinished reply.
+            // Some servers end a reply with another code, so any complete reply line ends the unfinished
+            // reply.
             (Some(_), Some((code, true, text))) => {
                 self.open = None;
                 Some(Reply { code, text, is_last: true })

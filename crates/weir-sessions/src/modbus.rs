@@ -122,7 +122,8 @@ fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// Detects a message with a known function on the Modbus port; on other ports a complete request and its response.
+/// Detects a message with a known function on the Modbus port; on other ports a complete request and its
+/// response.
 fn probe(opening: &Opening<'_>) -> Probe {
     let side = |bytes: &[u8]| match measure(bytes) {
         Head::Bytes(length) => match bytes.get(..length as usize) {

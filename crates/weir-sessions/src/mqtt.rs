@@ -1,4 +1,5 @@
-//! MQTT (3.1, 3.1.1, 5): one [`MqttConnection`] per connection, with the client and the topics of published messages.
+//! MQTT (3.1, 3.1.1, 5): one [`MqttConnection`] per connection, with the client and the topics of published
+//! messages.
 
 use crate::frames::{Frame, Frames, Head, Next};
 use crate::line::{note, text as lossy};

@@ -1,16 +1,20 @@
 //! Pairing of requests and responses, for all parsers: [`Waiting`] in order, [`Pairing`] by key.
 //!
 //! Contract:
-//! * **Order.** The oldest request comes first. Answers, evictions and the end of a connection take requests in this order.
-//! * **Key.** The parser compares messages: predicates say whether two messages are a pair, and whether a request is a
-//!   retransmission. A parser without keys takes the oldest request.
-//! * **Bounds.** A queue holds at most `MAX` requests of at most `BYTES_MAX` bytes. A parser that also bounds the waiting time
-//!   calls [`Waiting::take_oldest_if`] when a message arrives.
-//! * **Overflow.** [`Waiting::push`] hands the oldest requests to the parser, which yields them without their response.
-//! * **Counter.** [`Waiting::evicted`] counts these requests. Before the first answer none is counted: then the capture has one
-//!   direction only, and no response is lost. Parsers report the number in their [`CutOff`].
+//! * **Order.** The oldest request comes first. Answers, evictions and the end of a connection take requests
+//!   in this order.
+//! * **Key.** The parser compares messages: predicates say whether two messages are a pair, and whether a
+//!   request is a retransmission. A parser without keys takes the oldest request.
+//! * **Bounds.** A queue holds at most `MAX` requests of at most `BYTES_MAX` bytes. A parser that also bounds
+//!   the waiting time calls [`Waiting::take_oldest_if`] when a message arrives.
+//! * **Overflow.** [`Waiting::push`] hands the oldest requests to the parser, which yields them without their
+//!   response.
+//! * **Counter.** [`Waiting::evicted`] counts these requests. Before the first answer none is counted: then
+//!   the capture has one direction only, and no response is lost. Parsers report the number in their
+//!   [`CutOff`].
 //!
-//! HTTP/1 orders its queue itself (`http/open_exchanges.rs`): both messages of an exchange may be incomplete at once.
+//! HTTP/1 orders its queue itself (`http/open_exchanges.rs`): both messages of an exchange may be incomplete
+//! at once.
 
 use crate::{CutOff, Direction};
 use std::collections::VecDeque;
@@ -43,8 +47,8 @@ impl<T, const MAX: usize, const BYTES_MAX: usize> Default for Waiting<T, MAX, BY
 }
 
 impl<T: Held, const MAX: usize, const BYTES_MAX: usize> Waiting<T, MAX, BYTES_MAX> {
-    /// Appends a request. Hands requests to `evict`, oldest first, until the bounds hold; a request that is larger than all
-    /// bytes is handed back itself.
+    /// Appends a request. Hands requests to `evict`, oldest first, until the bounds hold; a request that is
+    /// larger than all bytes is handed back itself.
     pub(crate) fn push(&mut self, request: T, mut evict: impl FnMut(T)) {
         self.requests.push_back(request);
         while self.requests.len() > MAX || (BYTES_MAX < usize::MAX && self.held_bytes() > BYTES_MAX) {
@@ -174,8 +178,8 @@ impl<M: Held> Held for Exchange<M> {
     }
 }
 
-/// Requests of one flow that wait for responses with the same key; at most `MAX`. An [`Exchange`] is either a pair, a response
-/// without a request, or a request without a response.
+/// Requests of one flow that wait for responses with the same key; at most `MAX`. An [`Exchange`] is either a
+/// pair, a response without a request, or a request without a response.
 #[derive(Debug)]
 pub(crate) struct Pairing<M, const MAX: usize>(Waiting<Box<Exchange<M>>, MAX>);
 
@@ -186,8 +190,8 @@ impl<M, const MAX: usize> Default for Pairing<M, MAX> {
 }
 
 impl<M: Held, const MAX: usize> Pairing<M, MAX> {
-    /// Takes a request of `from`. A request for which `is_again(waiting, request)` holds is a retransmission and is ignored.
-    /// Returns the oldest exchange, without a response, if too many wait.
+    /// Takes a request of `from`. A request for which `is_again(waiting, request)` holds is a retransmission
+    /// and is ignored. Returns the oldest exchange, without a response, if too many wait.
     pub(crate) fn ask(
         &mut self,
         from: Direction,
@@ -207,8 +211,8 @@ impl<M: Held, const MAX: usize> Pairing<M, MAX> {
         evicted
     }
 
-    /// Takes a response of `from`: returns the exchange of the oldest request for which `is_asked(request, response)` holds, or
-    /// an exchange with the response alone.
+    /// Takes a response of `from`: returns the exchange of the oldest request for which
+    /// `is_asked(request, response)` holds, or an exchange with the response alone.
     pub(crate) fn answer(
         &mut self,
         from: Direction,

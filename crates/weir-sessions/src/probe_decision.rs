@@ -1,9 +1,11 @@
-//! One decision for all probes: the first bytes of a flow, its transport and its ports rule out most protocols, by lookups in a table.
+//! One decision for all probes: the first bytes of a flow, its transport and its ports rule out most
+//! protocols, by lookups in a table.
 //!
-//! Each protocol states the values that each of the first [`DECIDED_BYTES`] bytes may have ([`SessionProtocol::may_begin`]). The
-//! answers of a set of protocols become a table: for each place and value of a byte, the protocols that may begin so. The
-//! intersection over the first bytes leaves few candidates, and only their probes are called. The result is the same as
-//! without the table: a protocol that is ruled out would have answered [`NotForUs`](crate::Probe::NotForUs).
+//! Each protocol states the values that each of the first [`DECIDED_BYTES`] bytes may have
+//! ([`SessionProtocol::may_begin`]). The answers of a set of protocols become a table: for each place and
+//! value of a byte, the protocols that may begin so. The intersection over the first bytes leaves few
+//! candidates, and only their probes are called. The result is the same as without the table: a protocol that
+//! is ruled out would have answered [`NotForUs`](crate::Probe::NotForUs).
 
 use crate::byte_set::ByteSet;
 use crate::{FirstPlace, Opening, ProtocolSet, SessionProtocol};
@@ -11,8 +13,8 @@ use crate::{FirstPlace, Opening, ProtocolSet, SessionProtocol};
 /// First bytes of a side that the decision looks at. A side that sent fewer rules out nothing.
 pub const DECIDED_BYTES: usize = 6;
 
-/// The probes of a set of protocols, compiled into one decision. 98 KiB for every 64 protocols, of which a flow without known ports
-/// uses 12 KiB.
+/// The probes of a set of protocols, compiled into one decision. 98 KiB for every 64 protocols, of which a
+/// flow without known ports uses 12 KiB.
 #[derive(Debug, Clone)]
 pub struct ProbeDecision {
     /// For streams, and for datagrams; for flows without a port of the protocol, and with one.

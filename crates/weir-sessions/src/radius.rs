@@ -40,8 +40,8 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Maximum number of requests of a flow that wait for their answers. A gateway sends many requests to a server in one
-/// flow.
+/// Maximum number of requests of a flow that wait for their answers. A gateway sends many requests to a
+/// server in one flow.
 pub const WAITING_MAX: usize = 128;
 
 /// Maximum number of attribute types kept of a message.

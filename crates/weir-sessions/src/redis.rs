@@ -45,8 +45,8 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     }
 }
 
-/// Maximum number of commands of a connection that wait for their replies. Beyond, the oldest is reported without a
-/// reply.
+/// Maximum number of commands of a connection that wait for their replies. Beyond, the oldest is reported
+/// without a reply.
 pub const WAITING_MAX: usize = 256;
 
 /// Maximum number of bytes kept of a name, a key, a value or a reply.

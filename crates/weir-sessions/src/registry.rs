@@ -9,16 +9,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use weir_packet::FixedSet;
 
-/// Maximum number of protocols of a registry. A flow's record names each recognised protocol by a byte, and one value
-/// of that byte means none.
+/// Maximum number of protocols of a registry. A flow's record names each recognised protocol by a byte, and
+/// one value of that byte means none.
 pub const PROTOCOLS_MAX: usize = 255;
 
 /// A set of session protocols, by their numbers in a [`SessionRegistry`].
 pub type ProtocolSet = FixedSet<SessionProtocol, { PROTOCOLS_MAX.div_ceil(64) }>;
 
-/// The session protocols by number, the logs of parts of their sessions, and the sessions that are contained in others.
-/// A protocol's number is its index; [`ProtocolSet`]s, plans and rows refer to protocols by number. Numbers never
-/// change.
+/// The session protocols by number, the logs of parts of their sessions, and the sessions that are contained
+/// in others. A protocol's number is its index; [`ProtocolSet`]s, plans and rows refer to protocols by
+/// number. Numbers never change.
 #[derive(Debug, Clone)]
 pub struct SessionRegistry {
     protocols: Vec<&'static SessionProtocol>,
@@ -47,8 +47,8 @@ impl Default for SessionRegistry {
 }
 
 impl SessionRegistry {
-    /// The protocols of this crate. Compilers share this registry; a compiler copies it when its user registers a
-    /// protocol.
+    /// The protocols of this crate. Compilers share this registry; a compiler copies it when its user
+    /// registers a protocol.
     pub fn builtin() -> &'static Arc<Self> {
         static BUILTIN: OnceLock<Arc<SessionRegistry>> = OnceLock::new();
         BUILTIN.get_or_init(Arc::default)
@@ -57,8 +57,8 @@ impl SessionRegistry {
     /// Appends a protocol and returns its number. It is probed after all earlier protocols.
     ///
     /// # Errors
-    /// If a name (of the protocol, its service, a field or a setting) is taken; if the protocol has no transport; if
-    /// its log exists with other columns; or if the registry is full.
+    /// If a name (of the protocol, its service, a field or a setting) is taken; if the protocol has no
+    /// transport; if its log exists with other columns; or if the registry is full.
     pub fn register(&mut self, protocol: &'static SessionProtocol) -> Result<usize, RegisterError> {
         let wrong = |what| Err(RegisterError { protocol: protocol.name, what });
         if self.protocols.len() == PROTOCOLS_MAX {
@@ -118,14 +118,14 @@ impl SessionRegistry {
         self.contents = Contents(Some(store));
     }
 
-    /// Parsers that are opened from now on yield [early](crate::Session::is_early) sessions, too: when the client has sent its part,
-    /// and when a body has `body_bytes` bytes.
+    /// Parsers that are opened from now on yield [early](crate::Session::is_early) sessions, too: when the
+    /// client has sent its part, and when a body has `body_bytes` bytes.
     pub fn yield_early(&mut self, body_bytes: u64) {
         self.early = Early(Some(body_bytes));
     }
 
-    /// Opens a parser of protocol `number` for a new connection. With `carries_only`, no question wants the sessions of
-    /// this protocol, but only those of a protocol that it hands over to.
+    /// Opens a parser of protocol `number` for a new connection. With `carries_only`, no question wants the
+    /// sessions of this protocol, but only those of a protocol that it hands over to.
     ///
     /// # Panics
     /// If no protocol has this number.
@@ -179,7 +179,8 @@ impl SessionRegistry {
         self.where_(|protocol| protocol.transports.contains(&layer))
     }
 
-    /// The protocols that may hand over to one of `protocols`, carry one in an inner stream, or share a flow with one.
+    /// The protocols that may hand over to one of `protocols`, carry one in an inner stream, or share a flow
+    /// with one.
     pub fn carriers_of(&self, protocols: ProtocolSet) -> ProtocolSet {
         let is_wanted = |name: &str| self.number_of(name).is_some_and(|number| protocols.contains(number));
         self.where_(|carrier| carrier.hands_over.iter().any(|name| is_wanted(name)))

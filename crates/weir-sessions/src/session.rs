@@ -14,8 +14,8 @@ pub struct Data<'a> {
     pub time: Timestamp,
     /// Over TCP the next bytes of the stream, in a piece of any size; over UDP the payload of one datagram.
     pub bytes: &'a [u8],
-    /// Whether the bytes are one datagram: complete unless the capture cut it off, and possibly not in the order of
-    /// sending.
+    /// Whether the bytes are one datagram: complete unless the capture cut it off, and possibly not in the
+    /// order of sending.
     pub is_datagram: bool,
 }
 
@@ -26,8 +26,9 @@ pub struct Opening<'a> {
     pub originator: &'a [u8],
     /// The same for the responder.
     pub responder: &'a [u8],
-    /// Over UDP: the two datagrams before the last one, of the originator and of the responder, the later one first.
-    /// Missing ones are empty. Protocols without a signature are recognised by several datagrams together.
+    /// Over UDP: the two datagrams before the last one, of the originator and of the responder, the later one
+    /// first. Missing ones are empty. Protocols without a signature are recognised by several datagrams
+    /// together.
     pub earlier: [[&'a [u8]; 2]; 2],
     /// Ports of the originator and the responder: a hint for protocols whose first bytes are not distinctive.
     pub ports: [u16; 2],
@@ -42,7 +43,8 @@ impl Opening<'_> {
     }
 }
 
-/// The position of one of the first bytes of a direction: over TCP in the stream, over UDP in the last datagram.
+/// The position of one of the first bytes of a direction: over TCP in the stream, over UDP in the last
+/// datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstPlace {
     /// From 0 to [`DECIDED_BYTES`](crate::DECIDED_BYTES) - 1.
@@ -53,10 +55,10 @@ pub struct FirstPlace {
     pub is_on_port: bool,
 }
 
-/// The verdict of a probe on the first bytes of a connection. It must not depend on how a stream is cut into segments:
-/// [`Certain`](Self::Certain) and [`NotForUs`](Self::NotForUs) are final, whatever the same direction sends next. A
-/// probe is therefore [`Unsure`](Self::Unsure) if further bytes may change its verdict, or if the probe of another
-/// protocol could be certain of the same bytes.
+/// The verdict of a probe on the first bytes of a connection. It must not depend on how a stream is cut into
+/// segments: [`Certain`](Self::Certain) and [`NotForUs`](Self::NotForUs) are final, whatever the same
+/// direction sends next. A probe is therefore [`Unsure`](Self::Unsure) if further bytes may change its
+/// verdict, or if the probe of another protocol could be certain of the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// The bytes are of this protocol.
@@ -70,8 +72,8 @@ pub enum Probe {
 impl Probe {
     /// Certain if `bytes` begin with `word`, unsure if they are shorter and `word` begins with them.
     pub fn of_word(bytes: &[u8], word: &[u8]) -> Probe {
-        // Compares byte by byte: `memcmp` with AVX-512 uses masked loads, which cost hundreds of cycles if they touch
-        // an unmapped page, and every probe inspects every new flow.
+        // Compares byte by byte: `memcmp` with AVX-512 uses masked loads, which cost hundreds of cycles if
+        // they touch an unmapped page, and every probe inspects every new flow.
         Self::of_word_by(bytes, word, u8::eq)
     }
 
@@ -96,17 +98,19 @@ pub enum Progress {
     Wanted,
     /// The parser has finished with this connection and has yielded all its sessions.
     Done,
-    /// Another protocol follows, after STARTTLS, CONNECT or Upgrade; the stream is probed again. The last `rest_bytes`
-    /// of the current bytes are the first bytes of that protocol. The parser has yielded all its sessions.
+    /// Another protocol follows, after STARTTLS, CONNECT or Upgrade; the stream is probed again. The last
+    /// `rest_bytes` of the current bytes are the first bytes of that protocol. The parser has yielded all its
+    /// sessions.
     HandOver {
         /// The number of bytes at the end of the current piece that the parser did not consume.
         rest_bytes: usize,
     },
-    /// As [`Wanted`](Self::Wanted); in addition, [`take_inner`](SessionParser::take_inner) returns bytes of an inner
-    /// stream: they were decrypted, decompressed, or extracted from frames.
+    /// As [`Wanted`](Self::Wanted); in addition, [`take_inner`](SessionParser::take_inner) returns bytes of
+    /// an inner stream: they were decrypted, decompressed, or extracted from frames.
     Inner,
-    /// This datagram is of another protocol, because several protocols share the flow (RFC 7983). The parser ignored
-    /// the datagram; it is offered to others. The parser receives the next datagram again. For datagrams only.
+    /// This datagram is of another protocol, because several protocols share the flow (RFC 7983). The parser
+    /// ignored the datagram; it is offered to others. The parser receives the next datagram again. For
+    /// datagrams only.
     NotMine,
 }
 
@@ -139,9 +143,10 @@ pub struct Field {
     pub name: &'static str,
     /// Other names of the field: `tls.sni`.
     pub aliases: &'static [&'static str],
-    /// The column in the protocol's log; Zeek's name if it exists: `server_name`. Empty if the log does not contain the
-    /// field. Columns are in the order of the fields. If the name ends in `fuid` or `fuids`, the values are numbers of
-    /// the session's files, and rows show file identifiers, which are made of this number and the connection's `uid`.
+    /// The column in the protocol's log; Zeek's name if it exists: `server_name`. Empty if the log does not
+    /// contain the field. Columns are in the order of the fields. If the name ends in `fuid` or `fuids`, the
+    /// values are numbers of the session's files, and rows show file identifiers, which are made of this
+    /// number and the connection's `uid`.
     pub column: &'static str,
     /// The type. A filter on a list (`Texts`, `Numbers`) holds if it holds for any element.
     pub value_type: ValueType,
@@ -184,8 +189,8 @@ pub trait Session: Any + Send + Sync + std::fmt::Debug {
     /// The time of the session's begin: `ts` in its row. `None` means the connection's begin.
     fn time(&self) -> Option<Timestamp>;
 
-    /// The session goes on: a later one has all of it. Parsers yield such sessions only if their [context](crate::Context::early)
-    /// asks for them.
+    /// The session goes on: a later one has all of it. Parsers yield such sessions only if their
+    /// [context](crate::Context::early) asks for them.
     fn is_early(&self) -> bool {
         false
     }
@@ -208,13 +213,15 @@ pub trait SessionParser: Send {
     /// Reports that the next `length_bytes` bytes of one direction are missing and will not arrive.
     fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress;
 
-    /// Reports the end of the connection. Yields useful incomplete sessions, such as an unanswered ClientHello.
+    /// Reports the end of the connection. Yields useful incomplete sessions, such as an unanswered
+    /// ClientHello.
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>);
 
-    /// Appends the available bytes of the inner stream to `pieces`, in order. The engine calls this method after a call
-    /// that returned [`Progress::Inner`], and from then on after each `parse` and `gap`, but not after `finish`. The
-    /// inner stream is probed for the protocols in [`SessionProtocol::hands_over`]. If a parser shares a flow of
-    /// datagrams with other parsers, `Inner` ends the parser, and this method is not called.
+    /// Appends the available bytes of the inner stream to `pieces`, in order. The engine calls this method
+    /// after a call that returned [`Progress::Inner`], and from then on after each `parse` and `gap`, but not
+    /// after `finish`. The inner stream is probed for the protocols in [`SessionProtocol::hands_over`]. If a
+    /// parser shares a flow of datagrams with other parsers, `Inner` ends the parser, and this method is not
+    /// called.
     fn take_inner(&mut self, pieces: &mut Vec<InnerPiece>) {
         let _ = pieces;
     }
@@ -235,43 +242,44 @@ pub struct SessionProtocol {
     pub name: &'static str,
     /// Name in Zeek's `service` column: `ssl`.
     pub service: &'static str,
-    /// The name of its log, the `_path` of its rows: Zeek's name (`ssl`), or the protocol's own if Zeek has no such
-    /// log.
+    /// The name of its log, the `_path` of its rows: Zeek's name (`ssl`), or the protocol's own if Zeek has
+    /// no such log.
     pub log: &'static str,
     /// A description of one line, with the RFC.
     pub doc: &'static str,
     /// The layers that may carry it: `tcp`.
     pub transports: &'static [&'static str],
-    /// Server ports that are registered for it, or usual. A port never suffices to recognise the protocol: the probe
-    /// may use the ports as a hint, and options that must classify a stream before its protocol is known (`--cutoff
-    /// 'tls: 10k'`) use them in place of the protocol.
+    /// Server ports that are registered for it, or usual. A port never suffices to recognise the protocol:
+    /// the probe may use the ports as a hint, and options that must classify a stream before its protocol is
+    /// known (`--cutoff 'tls: 10k'`) use them in place of the protocol.
     pub ports: &'static [u16],
-    /// The protocols that it may hand over to, carry in an inner stream, or share a flow with. If a question wants one
-    /// of them, the parser of this protocol runs, too.
+    /// The protocols that it may hand over to, carry in an inner stream, or share a flow with. If a question
+    /// wants one of them, the parser of this protocol runs, too.
     pub hands_over: &'static [&'static str],
     /// Inspects the first bytes of both directions, either of which may be empty.
     pub probe: fn(&Opening<'_>) -> Probe,
-    /// The possible values of the byte at a position among the first bytes of a direction. With any other value,
-    /// [`probe`](Self::probe) must return [`Probe::NotForUs`]; with these values it may do so as well. The result must
-    /// depend on the position only, because [`ProbeDecision`](crate::ProbeDecision) compiles the results into a table.
-    /// `|_| ByteSet::ALL` is always correct.
+    /// The possible values of the byte at a position among the first bytes of a direction. With any other
+    /// value, [`probe`](Self::probe) must return [`Probe::NotForUs`]; with these values it may do so as well.
+    /// The result must depend on the position only, because [`ProbeDecision`](crate::ProbeDecision) compiles
+    /// the results into a table. `|_| ByteSet::ALL` is always correct.
     pub may_begin: fn(FirstPlace) -> ByteSet,
     /// Opens a parser for a new connection.
     pub open: OpenParser,
-    /// Opens a parser for a connection whose own sessions no question wants, but only those of a protocol that it hands
-    /// over to. Such a parser ends early if the connection does not hand over. `None` means [`open`](Self::open).
+    /// Opens a parser for a connection whose own sessions no question wants, but only those of a protocol
+    /// that it hands over to. Such a parser ends early if the connection does not hand over. `None` means
+    /// [`open`](Self::open).
     pub carrier: Option<OpenParser>,
     /// The settings of its parsers, which read them from their [`Context`].
     pub settings: &'static [Setting],
-    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends
-    /// of the connection, address and port in one column. Empty: all columns.
+    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are
+    /// the ends of the connection, address and port in one column. Empty: all columns.
     pub brief: &'static [&'static str],
     /// The fields of its sessions.
     pub fields: &'static [Field],
 }
 
-/// Sessions of one protocol within sessions of another: a QUIC handshake contains a TLS handshake. The inner session
-/// has a row in the log of its own protocol, and the connection has the services of both protocols.
+/// Sessions of one protocol within sessions of another: a QUIC handshake contains a TLS handshake. The inner
+/// session has a row in the log of its own protocol, and the connection has the services of both protocols.
 pub struct Within {
     /// The protocol of the outer sessions.
     pub carrier: &'static str,
@@ -295,19 +303,20 @@ pub struct PartLog {
     pub doc: &'static str,
     /// The first columns of a row, before the parts' own columns: columns of the connection, and `fuid`.
     pub head: &'static [&'static str],
-    /// The column that identifies a part. Parts with the same value are the same part, and the log shows it once. Empty
-    /// if every part is distinct.
+    /// The column that identifies a part. Parts with the same value are the same part, and the log shows it
+    /// once. Empty if every part is distinct.
     pub known_by: &'static str,
     /// The protocols whose sessions have such parts, and a function that returns the parts of a session.
     pub of: &'static [(&'static str, PartsOf)],
-    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are the ends
-    /// of the connection, address and port in one column. Empty: all columns.
+    /// The columns that a table shows unless all are requested, the most useful first; `orig` and `resp` are
+    /// the ends of the connection, address and port in one column. Empty: all columns.
     pub brief: &'static [&'static str],
     /// The fields of its parts.
     pub fields: &'static [Field],
 }
 
-/// Returns the parts of a session. A part has fields like a session, and a time if it differs from the session's.
+/// Returns the parts of a session. A part has fields like a session, and a time if it differs from the
+/// session's.
 pub type PartsOf = fn(&dyn Session) -> Vec<Box<dyn Session>>;
 
 impl std::fmt::Debug for PartLog {
@@ -322,8 +331,8 @@ impl std::fmt::Debug for SessionProtocol {
     }
 }
 
-/// Declares the fields of a session type: the names of each field, and the function that reads its value. Defines
-/// `FIELDS`, for the protocol's registry entry, and `value`, for its `Session::value`.
+/// Declares the fields of a session type: the names of each field, and the function that reads its value.
+/// Defines `FIELDS`, for the protocol's registry entry, and `value`, for its `Session::value`.
 ///
 /// ```text
 /// session_fields! { HttpTransaction;

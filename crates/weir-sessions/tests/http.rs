@@ -390,8 +390,8 @@ fn references_decode_to_no_more_than_a_multiple_of_the_captured_bytes() {
 
 #[test]
 fn small_requests_that_are_answered_are_all_reported() {
-    // What a client repeats is in the table: a request has 9 + 3 bytes, its response 10 and a content of 9 + 60. 100
-    // requests at a time are open.
+    // What a client repeats is in the table: a request has 9 + 3 bytes, its response 10 and a content of 9 +
+    // 60. 100 requests at a time are open.
     let frame = |kind: u8, flags: u8, id: u32, content: &[u8]| {
         [&[0, 0, content.len() as u8, kind, flags][..], &id.to_be_bytes(), content].concat()
     };

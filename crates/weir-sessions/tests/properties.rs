@@ -2,8 +2,9 @@
 //! into pieces affects neither recognition nor the sessions, no input makes a parser panic or hold much
 //! memory, and a recognised seed stays recognised.
 //!
-//! A seed `NAME.talk` is a conversation as text (see `weir-testing/src/conversation.rs`) that yields sessions. Other
-//! files are inputs for the fuzzer, as text or commands: broken, rare or one-sided conversations.
+//! A seed `NAME.talk` is a conversation as text (see `weir-testing/src/conversation.rs`) that yields
+//! sessions. Other files are inputs for the fuzzer, as text or commands: broken, rare or one-sided
+//! conversations.
 
 mod support;
 
@@ -112,7 +113,8 @@ fn seeds_yield_sessions_and_are_recognised() {
                     Act::Send(bytes) => &bytes[..],
                     Act::Lose(_) => &[],
                 });
-                // The engine passes the last datagram of each side to a probe; after one datagram, that is the first.
+                // The engine passes the last datagram of each side to a probe; after one datagram, that is
+                // the first.
                 sent.take(if seed.is_datagram { 1 } else { usize::MAX }).flatten().copied().collect()
             };
             let [originator, responder] = [Direction::Originator, Direction::Responder].map(all_of);
@@ -321,7 +323,8 @@ fn known_ports() -> Vec<u16> {
     protocols().iter().flat_map(|protocol| protocol.ports).copied().collect()
 }
 
-/// Asserts that every protocol ruled out by the decision has a probe that denies the same bytes. Returns the number of the others.
+/// Asserts that every protocol ruled out by the decision has a probe that denies the same bytes. Returns the
+/// number of the others.
 fn assert_decided(decision: &ProbeDecision, opening: &Opening<'_>) -> usize {
     let transport = if opening.is_datagram { "udp" } else { "tcp" };
     let left = decision.candidates(opening, &SessionRegistry::builtin().all());

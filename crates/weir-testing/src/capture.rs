@@ -3,8 +3,8 @@
 use weir_io::{CaptureReader, Findings, PcapngWriter};
 use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta, Poll, Source};
 
-/// Reads arbitrary bytes as a capture to its end, writes its packets as pcapng, and reads the result again. Checks the
-/// guarantees of [`Source`]. For fuzzers and tests.
+/// Reads arbitrary bytes as a capture to its end, writes its packets as pcapng, and reads the result again.
+/// Checks the guarantees of [`Source`]. For fuzzers and tests.
 ///
 /// # Panics
 /// If a guarantee of [`Source`] is violated, or the written packets differ from those read again.
@@ -34,8 +34,8 @@ pub fn fuzz_reader(bytes: &[u8]) {
     }
 }
 
-/// Calls `each` for every packet of the first `bursts_max` bursts of a capture, with its bytes and options. Returns the
-/// number of errors.
+/// Calls `each` for every packet of the first `bursts_max` bursts of a capture, with its bytes and options.
+/// Returns the number of errors.
 fn fuzz_read(
     bytes: &[u8],
     (block_bytes, bursts_max): (usize, usize),

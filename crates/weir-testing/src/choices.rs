@@ -1,8 +1,8 @@
-//! Reads a fuzzer's bytes as choices. A generator takes all its decisions from them, so its output depends on the bytes
-//! alone.
+//! Reads a fuzzer's bytes as choices. A generator takes all its decisions from them, so its output depends on
+//! the bytes alone.
 
-/// Choices read from the start of the bytes, or from their end. Once all bytes are used, every choice is the first
-/// alternative; generators therefore list the alternative first that ends soonest.
+/// Choices read from the start of the bytes, or from their end. Once all bytes are used, every choice is the
+/// first alternative; generators therefore list the alternative first that ends soonest.
 #[derive(Debug)]
 pub(crate) struct Choices<'a> {
     bytes: &'a [u8],
@@ -14,8 +14,8 @@ impl<'a> Choices<'a> {
         Self { bytes, from_end: false }
     }
 
-    /// Reads from the last byte backwards. Two generators that read from the two ends do not shift each other's
-    /// choices.
+    /// Reads from the last byte backwards. Two generators that read from the two ends do not shift each
+    /// other's choices.
     pub(crate) fn from_end(bytes: &'a [u8]) -> Self {
         Self { bytes, from_end: true }
     }

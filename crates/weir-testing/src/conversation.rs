@@ -1,5 +1,6 @@
-//! For fuzzers and tests: a conversation between two endpoints, written as text or as commands of one byte. [`run`]
-//! runs any registered session parser on a conversation and asserts the properties that every parser must have.
+//! For fuzzers and tests: a conversation between two endpoints, written as text or as commands of one byte.
+//! [`run`] runs any registered session parser on a conversation and asserts the properties that every parser
+//! must have.
 //!
 //! A conversation as text, a seed of `corpus/PROTOCOL/NAME.talk`:
 //!
@@ -93,8 +94,8 @@ pub struct Conversation {
 pub struct Outcome {
     /// The values of all fields of each session, and its time.
     pub sessions: Vec<String>,
-    /// If the parser handed over to another protocol: the sender of the current bytes, and the number of that sender's
-    /// bytes that the parser consumed.
+    /// If the parser handed over to another protocol: the sender of the current bytes, and the number of that
+    /// sender's bytes that the parser consumed.
     pub handed_over: Option<(Direction, u64)>,
 }
 
@@ -129,8 +130,8 @@ impl Conversation {
     }
 
     /// Reads a fuzzer's input for a protocol. Bytes that begin with `#` are [text](Self::parse). Others are
-    /// [commands](Self::from_commands); for a protocol over streams and datagrams, a byte before them is odd for
-    /// datagrams.
+    /// [commands](Self::from_commands); for a protocol over streams and datagrams, a byte before them is odd
+    /// for datagrams.
     pub fn from_input(protocol: &SessionProtocol, bytes: &[u8]) -> Self {
         match (bytes, transports(protocol)) {
             ([b'#', ..], _) => Self::parse(&String::from_utf8_lossy(bytes)),
@@ -172,9 +173,10 @@ impl Conversation {
         input
     }
 
-    /// Reads commands of one byte: bit 0 selects the sender. If bit 1 is set, bytes are missing: the other six bits
-    /// are their number, or above 32 the exponent of a power of two. Otherwise the six bits are the number of following
-    /// bytes to send; in datagrams they are the upper bits of that number, and the next byte has the lower ones.
+    /// Reads commands of one byte: bit 0 selects the sender. If bit 1 is set, bytes are missing: the other
+    /// six bits are their number, or above 32 the exponent of a power of two. Otherwise the six bits are the
+    /// number of following bytes to send; in datagrams they are the upper bits of that number, and the next
+    /// byte has the lower ones.
     pub fn from_commands(bytes: &[u8], is_datagram: bool) -> Self {
         let mut conversation = Self { is_datagram, ..Self::default() };
         let mut rest = bytes;
@@ -204,8 +206,8 @@ impl Conversation {
         self.steps.push(Step { from, time, act });
     }
 
-    /// The same conversation with its segments cut into pieces. The lengths are used in turn, again and again.
-    /// Datagrams stay whole.
+    /// The same conversation with its segments cut into pieces. The lengths are used in turn, again and
+    /// again. Datagrams stay whole.
     #[must_use]
     pub fn cut(&self, lengths: &[usize]) -> Self {
         let mut lengths = lengths.iter().cycle();
@@ -332,8 +334,8 @@ fn read_quoted(letters: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) {
 /// Runs a protocol's parser on a conversation.
 ///
 /// # Panics
-/// If the parser violates its contract: it holds more than [`HELD_BYTES_MAX`], hands over more bytes than it received,
-/// or yields a value of another type than its field's.
+/// If the parser violates its contract: it holds more than [`HELD_BYTES_MAX`], hands over more bytes than it
+/// received, or yields a value of another type than its field's.
 pub fn run(protocol: &SessionProtocol, conversation: &Conversation) -> Outcome {
     let (sessions, handed_over) = drive(protocol, conversation);
     let sessions = sessions.iter().map(|session| describe(protocol, session.as_ref())).collect();
@@ -386,9 +388,9 @@ fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
     (sessions, handed_over)
 }
 
-/// Runs a protocol's parser on a conversation as text, whole and in single bytes. Returns one row for each session,
-/// with the values of the named fields (`-` if absent). If the parser handed over to another protocol, the last row is
-/// `over to BYTES`, with the number of bytes that it consumed before.
+/// Runs a protocol's parser on a conversation as text, whole and in single bytes. Returns one row for each
+/// session, with the values of the named fields (`-` if absent). If the parser handed over to another
+/// protocol, the last row is `over to BYTES`, with the number of bytes that it consumed before.
 ///
 /// # Panics
 /// As [`run`]; also if single bytes give other sessions, or a field is unknown.
@@ -429,8 +431,8 @@ fn plain(value: &Value<'_>) -> String {
     }
 }
 
-/// The time of a session and all its values that are not absent. Asserts that each value has the type that its field
-/// declares.
+/// The time of a session and all its values that are not absent. Asserts that each value has the type that
+/// its field declares.
 fn describe(protocol: &SessionProtocol, session: &dyn Session) -> String {
     let mut text = format!("{:?}", session.time());
     for (index, field) in protocol.fields.iter().enumerate() {
@@ -465,8 +467,8 @@ fn fits(value: &Value<'_>, value_type: ValueType) -> bool {
     }
 }
 
-/// Reads any bytes as a [conversation](Conversation::from_input), runs the protocol's probe and parser on it, and
-/// asserts the properties of [`run`].
+/// Reads any bytes as a [conversation](Conversation::from_input), runs the protocol's probe and parser on it,
+/// and asserts the properties of [`run`].
 ///
 /// # Panics
 /// As [`run`].

@@ -1,5 +1,5 @@
-//! For fuzzers: runs any filter over any packets, and compares native code with all passes against the interpreter
-//! without passes. `texts` does the same with generated protocols.
+//! For fuzzers: runs any filter over any packets, and compares native code with all passes against the
+//! interpreter without passes. `texts` does the same with generated protocols.
 
 pub use crate::texts::{Tried, fuzz_text, shrink_text, try_text};
 
@@ -22,8 +22,9 @@ impl Source for Once {
     }
 }
 
-/// Reads `bytes` as a filter, a line end, and packets. A packet begins with two bytes: the lower eleven bits are the
-/// number of its captured bytes, which follow; the upper five bits are the number of bytes that were cut off.
+/// Reads `bytes` as a filter, a line end, and packets. A packet begins with two bytes: the lower eleven bits
+/// are the number of its captured bytes, which follow; the upper five bits are the number of bytes that were
+/// cut off.
 ///
 /// # Panics
 /// If the two engines differ, or the packet counters do not add up.

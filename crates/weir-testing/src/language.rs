@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use weir_lang::filter::{TEXT_BYTES_MAX, compile, compile_bpf};
 use weir_lang::{format, load};
 
-/// Reads any bytes as a user's protocol text. The text is either refused with an error or accepted. Formatting a
-/// formatted text changes nothing.
+/// Reads any bytes as a user's protocol text. The text is either refused with an error or accepted.
+/// Formatting a formatted text changes nothing.
 ///
 /// # Panics
 /// If one of these properties does not hold.
@@ -25,8 +25,8 @@ pub fn fuzz_lang(bytes: &[u8]) {
     }
 }
 
-/// Reads any bytes as a filter, in both syntaxes. If the filter is accepted, its printed form compiles to the same
-/// filter.
+/// Reads any bytes as a filter, in both syntaxes. If the filter is accepted, its printed form compiles to the
+/// same filter.
 ///
 /// # Panics
 /// If this does not hold.

@@ -1,5 +1,6 @@
-//! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one outside its tests;
-//! `xtask` takes [`Random`], [`kernel`] and [`tshark`].
+//! Generators, oracles and fuzz entry points; for tests and fuzzers only. No crate depends on this one
+//! outside its tests; `xtask` takes [`Random`] and [`tshark`]. `examples/kernel_costs.rs` (feature `kernel`)
+//! measures filters in the kernel.
 //!
 //! | module | feature | generates | checks |
 //! |---|---|---|---|
@@ -14,15 +15,14 @@
 //! | [`datagrams`] | `capture` | | what receivers of packets over UDP promise |
 //! | [`rules`] | `rules` | | texts of rules and of their settings: refused with a diagnostic, or run over a payload |
 //! | [`engines`] | `engines` | protocol texts, filters, packets | native code and passes against the interpreter |
-//! | [`kernel`] | `kernel` | | what filters in the kernel cost |
 //! | [`tshark`] | `tshark` | | bytes of connections and contents of files, as tshark has them |
 //!
-//! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/` (at the
-//! root of the repository) call them, and `crates/weir/tests/properties/corpus.rs` calls them for the files in
-//! `corpus/`.
+//! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/`
+//! (at the root of the repository) call them, and `crates/weir/tests/properties/corpus.rs` calls them for the
+//! files in `corpus/`.
 //!
-//! Unit tests of `weir-sessions` and `weir-io` include `conversation.rs` and `capture.rs` by path: for a unit test, the
-//! types of a dev-dependency are not those of the crate under test.
+//! Unit tests of `weir-sessions` and `weir-io` include `conversation.rs` and `capture.rs` by path: for a unit
+//! test, the types of a dev-dependency are not those of the crate under test.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "capture")]
@@ -41,8 +41,6 @@ pub mod filters;
 pub mod frames;
 #[cfg(feature = "graph")]
 pub mod graph;
-#[cfg(feature = "kernel")]
-pub mod kernel;
 #[cfg(feature = "language")]
 pub mod language;
 mod random;

@@ -15,8 +15,9 @@ const PAYLOAD_BYTES_MAX: usize = 2048;
 const SEARCHES_MAX: u32 = 200;
 const EXPRESSION_BYTES_MAX: usize = 64 << 10;
 
-/// Reads any bytes as rules, and as each kind of settings. Every refusal has a place and a text. Reading on threads finds the same as
-/// reading line by line. Accepted rules inspect what follows the first zero byte, else the text itself, and end.
+/// Reads any bytes as rules, and as each kind of settings. Every refusal has a place and a text. Reading on
+/// threads finds the same as reading line by line. Accepted rules inspect what follows the first zero byte,
+/// else the text itself, and end.
 ///
 /// # Panics
 /// If this does not hold.

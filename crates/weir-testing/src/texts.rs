@@ -1,10 +1,10 @@
-//! Generates texts of the protocol language from a fuzzer's bytes. If a text compiles, all engines must give the same
-//! results for it.
+//! Generates texts of the protocol language from a fuzzer's bytes. If a text compiles, all engines must give
+//! the same results for it.
 //!
-//! The text is generated from the start of the bytes, the filters and packets from their end. The text is valid except
-//! for rules that only the checker knows. `file` assembles it from `header`, `instance`, `machine` and `messages`;
-//! `names` holds the names in scope, and `expr` writes expressions. `packets` builds frames from the checked text, and
-//! `runs` collects the output of a program for these frames.
+//! The text is generated from the start of the bytes, the filters and packets from their end. The text is
+//! valid except for rules that only the checker knows. `file` assembles it from `header`, `instance`,
+//! `machine` and `messages`; `names` holds the names in scope, and `expr` writes expressions. `packets`
+//! builds frames from the checked text, and `runs` collects the output of a program for these frames.
 
 mod expr;
 mod file;

@@ -1,6 +1,6 @@
-//! Compares the command `weir` with tshark over captures: the bytes of connections ([`follow`]) and the contents of files
-//! ([`objects`]). Where tshark, or Python for mails, is not installed, nothing is compared. [`KNOWN`] has the reason for every
-//! difference over the shared captures; `docs/conformance.md` counts them.
+//! Compares the command `weir` with tshark over captures: the bytes of connections ([`follow`]) and the
+//! contents of files ([`objects`]). Where tshark, or Python for mails, is not installed, nothing is compared.
+//! [`KNOWN`] has the reason for every difference over the shared captures; `docs/conformance.md` counts them.
 
 mod follow;
 mod known;
@@ -62,7 +62,8 @@ fn said(program: impl AsRef<OsStr>, args: &[&OsStr]) -> Option<Vec<u8>> {
     Some(output.stdout)
 }
 
-/// The rows of a question of `weir` over a capture: these columns. Only values of the last one may have commas.
+/// The rows of a question of `weir` over a capture: these columns. Only values of the last one may have
+/// commas.
 fn rows<const N: usize>(
     weir: &Path,
     capture: &Path,

@@ -1,9 +1,10 @@
 //! Keys to instances.
 //!
-//! Each of 65 536 places belongs to the instance with the largest hash of place and name (rendezvous hashing: Thaler and Ravishankar,
-//! "A Name-Based Mapping Scheme for Rendezvous", 1996). A new instance therefore takes its places from all others alike, and only the
-//! places of a removed one move. The hash of a packet's key selects a place. The hashes have no secret and depend on nothing but names
-//! and keys, so that front ends on several hosts, and later runs, select the same instance.
+//! Each of 65 536 places belongs to the instance with the largest hash of place and name (rendezvous hashing:
+//! Thaler and Ravishankar, "A Name-Based Mapping Scheme for Rendezvous", 1996). A new instance therefore
+//! takes its places from all others alike, and only the places of a removed one move. The hash of a packet's
+//! key selects a place. The hashes have no secret and depend on nothing but names and keys, so that front
+//! ends on several hosts, and later runs, select the same instance.
 
 /// Instances of a front end at most.
 pub const INSTANCES_MAX: usize = 256;
@@ -18,8 +19,8 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// Balances over the instances of these names, at least one and at most [`INSTANCES_MAX`]. Their order does not matter. Costs a hash
-    /// for each place and instance.
+    /// Balances over the instances of these names, at least one and at most [`INSTANCES_MAX`]. Their order
+    /// does not matter. Costs a hash for each place and instance.
     ///
     /// # Panics
     /// If there is no instance, or there are too many.
@@ -41,8 +42,8 @@ impl Balance {
     }
 }
 
-/// The hash of what was hashed before, and one more word: a round of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
-/// number generators", 2014).
+/// The hash of what was hashed before, and one more word: a round of SplitMix64 (Steele, Lea and Flood, "Fast
+/// splittable pseudorandom number generators", 2014).
 #[inline]
 pub fn hash(before: u64, word: u64) -> u64 {
     let z = (before ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);

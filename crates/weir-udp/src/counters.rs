@@ -49,9 +49,11 @@ counts! {
     datagrams_late,
     /// Datagrams of another form, or that contradict themselves.
     datagrams_invalid,
-    /// Datagrams that the kernel dropped because the socket's buffer was full. Their packets are among those missing.
+    /// Datagrams that the kernel dropped because the socket's buffer was full. Their packets are among those
+    /// missing.
     datagrams_dropped,
-    /// Streams that were forgotten because there were too many: losses between them and their next datagram are not noticed.
+    /// Streams that were forgotten because there were too many: losses between them and their next datagram
+    /// are not noticed.
     streams_forgotten,
 }
 

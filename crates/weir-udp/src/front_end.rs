@@ -77,8 +77,8 @@ struct Instance {
 }
 
 impl FrontEnd {
-    /// Opens a socket for each instance. Nothing is sent yet. Blocks for the time that the system needs to look up names. `report` is
-    /// called when an instance cannot be reached.
+    /// Opens a socket for each instance. Nothing is sent yet. Blocks for the time that the system needs to
+    /// look up names. `report` is called when an instance cannot be reached.
     ///
     /// # Errors
     /// What went wrong, with a remedy.
@@ -95,8 +95,8 @@ impl FrontEnd {
         Ok(new)
     }
 
-    /// Changes the instances. Those that stay continue. Packets that wait for others are sent first, so that no packet is lost or sent
-    /// twice. If the new instances cannot be opened, the previous ones stay.
+    /// Changes the instances. Those that stay continue. Packets that wait for others are sent first, so that
+    /// no packet is lost or sent twice. If the new instances cannot be opened, the previous ones stay.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -119,7 +119,8 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Sends a packet to the instance that has its key, together with others: at the latest when [`flush`](Self::flush) is called.
+    /// Sends a packet to the instance that has its key, together with others: at the latest when
+    /// [`flush`](Self::flush) is called.
     pub fn write(&mut self, packet: &Packet<'_>, key: u64) {
         let index = self.balance.instance(key);
         match self.instances[index].packer.push(packet) {
@@ -290,8 +291,8 @@ impl Instance {
     }
 }
 
-/// Sends datagrams with one call; returns how many were sent. Those of `divided` bytes in succession are one message, which the kernel
-/// divides.
+/// Sends datagrams with one call; returns how many were sent. Those of `divided` bytes in succession are one
+/// message, which the kernel divides.
 fn send_some(socket: &UdpSocket, datagrams: &[Datagram], divided: usize) -> io::Result<usize> {
     let parts: Vec<IoSlice<'_>> = datagrams.iter().map(|datagram| IoSlice::new(&datagram.bytes)).collect();
     // The last datagram of a message may be shorter.

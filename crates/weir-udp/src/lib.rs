@@ -1,13 +1,14 @@
 //! Packets over UDP.
 //!
-//! A [`FrontEnd`] sends packets to instances of applications. The key of a packet selects the instance. A [`Receiver`] gives the
-//! packets back, in order, and counts those that are missing. It also reads TZSP, which routers and access points send.
+//! A [`FrontEnd`] sends packets to instances of applications. The key of a packet selects the instance. A
+//! [`Receiver`] gives the packets back, in order, and counts those that are missing. It also reads TZSP,
+//! which routers and access points send.
 //!
 //! * [`Name`]: the names of both ends on the command line.
 //! * [`wire`]: the form of datagrams.  `pack`: packets into datagrams.  `unpack`: one datagram into packets.
 //! * [`Balance`]: keys to instances.  `front_end`: sockets and datagrams of all instances.
-//! * `streams`: the order of datagrams, and which are missing.  `tzsp`: the other form of datagrams.  `receiver`: the socket
-//!   and its form.
+//! * `streams`: the order of datagrams, and which are missing. `tzsp`: the other form of datagrams.
+//!   `receiver`: the socket and its form.
 //! * `socket`: the system calls.
 //!
 //! `wire`, `pack`, `unpack`, `streams`, `tzsp` and `balance` do no input or output, and time is an argument.
@@ -35,7 +36,8 @@ pub use tzsp::Senders;
 
 use weir_packet::{LinkType, Timestamp};
 
-/// Bytes of a packet at most: the largest snapshot length of captures. Longer ones are not sent, and not accepted.
+/// Bytes of a packet at most: the largest snapshot length of captures. Longer ones are not sent, and not
+/// accepted.
 pub const PACKET_BYTES_MAX: usize = 262_144;
 
 /// A packet that is sent or received.

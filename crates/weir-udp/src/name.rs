@@ -98,7 +98,8 @@ impl Name {
         }
     }
 
-    /// The local address (`None`: the loopback addresses) and port on which packets are received. The system selects port 0.
+    /// The local address (`None`: the loopback addresses) and port on which packets are received. The system
+    /// selects port 0.
     ///
     /// # Errors
     /// What is wrong, and the right form.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_packet::Timestamp;
 
-/// Bytes of the socket's buffer that are asked for. The kernel grants at most `net.core.rmem_max`, and to root everything.
+/// Bytes of the socket's buffer that are asked for. The kernel grants at most `net.core.rmem_max`, and to
+/// root everything.
 const BUFFER_BYTES: usize = 64 << 20;
 /// Time of waiting for datagrams, in nanoseconds: while datagrams wait for others, and otherwise.
 const SHORT_WAIT_NS: i64 = 5_000_000;
@@ -57,11 +58,12 @@ pub enum Received {
 }
 
 impl Receiver {
-    /// Opens the sockets of a name. From now on, the kernel keeps datagrams. What is counted is added to `counts`.
+    /// Opens the sockets of a name. From now on, the kernel keeps datagrams. What is counted is added to
+    /// `counts`.
     ///
     /// # Errors
-    /// The name is none of a receiver ([`ErrorKind::InvalidInput`], with the right form), or the address is in use, not of this host, or
-    /// not permitted.
+    /// The name is none of a receiver ([`ErrorKind::InvalidInput`], with the right form), or the address is
+    /// in use, not of this host, or not permitted.
     pub fn bind(name: &Name, counts: Arc<Arrivals>) -> io::Result<Self> {
         let wrong = |message| io::Error::new(ErrorKind::InvalidInput, message);
         let (address, port) = name.local().map_err(wrong)?;
@@ -90,7 +92,8 @@ impl Receiver {
         self.sockets.iter().filter_map(|port| port.socket.local_addr().ok()).collect()
     }
 
-    /// Bytes that datagrams may occupy in the kernel until they are read, its own overhead not counted. `None`: unknown.
+    /// Bytes that datagrams may occupy in the kernel until they are read, its own overhead not counted.
+    /// `None`: unknown.
     pub fn buffer_bytes(&self) -> Option<usize> {
         // The kernel doubles the size that is asked for (socket(7)).
         let sizes =
@@ -138,7 +141,8 @@ impl Receiver {
             Decoder::Weir(streams) => streams.expire(Instant::now(), &mut counts, sink),
             Decoder::Tzsp(senders) => senders.expire(Instant::now(), &mut counts),
         }
-        // The kernel drops datagrams while the buffer is full, so there is no reason to ask before all of them are read.
+        // The kernel drops datagrams while the buffer is full, so there is no reason to ask before all of
+        // them are read.
         if !is_full {
             for port in &mut self.sockets {
                 let now = dropped(&port.socket).unwrap_or(port.dropped);

@@ -24,7 +24,8 @@ pub(crate) struct Batch {
     received: usize,
 }
 
-// SAFETY: the pointers in `messages` and `parts` are written before each call and point into the vectors of the same value.
+// SAFETY: the pointers in `messages` and `parts` are written before each call and point into the vectors of
+// the same value.
 unsafe impl Send for Batch {}
 
 /// A received datagram.
@@ -66,8 +67,8 @@ impl Batch {
             header.msg_control = control.as_mut_ptr().cast();
             header.msg_controllen = size_of_val(control) as _;
         }
-        // SAFETY: each message points to a slot, an address and a control buffer of its own, with their lengths, and all of them live
-        // as long as `self`. There are `DATAGRAMS_MAX` messages.
+        // SAFETY: each message points to a slot, an address and a control buffer of its own, with their
+        // lengths, and all of them live as long as `self`. There are `DATAGRAMS_MAX` messages.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -108,7 +109,8 @@ impl Batch {
 fn address(storage: &libc::sockaddr_storage) -> SocketAddr {
     match i32::from(storage.ss_family) {
         libc::AF_INET6 => {
-            // SAFETY: the kernel wrote an address of this family; the storage is large enough, and aligned, for all of them.
+            // SAFETY: the kernel wrote an address of this family; the storage is large enough, and aligned,
+            // for all of them.
             let of = unsafe { &*ptr::from_ref(storage).cast::<libc::sockaddr_in6>() };
             (Ipv6Addr::from(of.sin6_addr.s6_addr), u16::from_be(of.sin6_port)).into()
         }
@@ -123,11 +125,12 @@ fn address(storage: &libc::sockaddr_storage) -> SocketAddr {
 
 /// The time in the control data of a message.
 fn time_of(header: &libc::msghdr) -> Option<Timestamp> {
-    // SAFETY: the kernel wrote the control data, whose length is in the header, into a buffer that the header points to.
+    // SAFETY: the kernel wrote the control data, whose length is in the header, into a buffer that the header
+    // points to.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !next.is_null() {
-        // SAFETY: the pointer comes from the functions for control data, which check the length. The data of SCM_TIMESTAMPNS is a
-        // `timespec` (socket(7)).
+        // SAFETY: the pointer comes from the functions for control data, which check the length. The data of
+        // SCM_TIMESTAMPNS is a `timespec` (socket(7)).
         unsafe {
             if ((*next).cmsg_level, (*next).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
                 let time = libc::CMSG_DATA(next).cast::<libc::timespec>().read_unaligned();
@@ -157,15 +160,17 @@ fn set_number(
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// From now on, the kernel divides what is sent with one call into datagrams of this length, the last one shorter (UDP_SEGMENT, since Linux
-/// 4.18); 0: no more.
+/// From now on, the kernel divides what is sent with one call into datagrams of this length, the last one
+/// shorter (UDP_SEGMENT, since Linux 4.18); 0: no more.
 pub(crate) fn divide(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
     set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
 }
 
-/// Datagrams that the kernel dropped at this socket since its creation, modulo 2³², because its buffer was full.
+/// Datagrams that the kernel dropped at this socket since its creation, modulo 2³², because its buffer was
+/// full.
 pub(crate) fn dropped(socket: &UdpSocket) -> io::Result<u32> {
-    /// The place of the number among those of SO_MEMINFO, `SK_MEMINFO_DROPS` (linux/sock_diag.h, since Linux 4.12).
+    /// The place of the number among those of SO_MEMINFO, `SK_MEMINFO_DROPS` (linux/sock_diag.h, since Linux
+    /// 4.12).
     const DROPS: usize = 8;
     let mut numbers = [0u32; DROPS + 1];
     let mut bytes = size_of_val(&numbers) as libc::socklen_t;

@@ -1,7 +1,7 @@
 //! The datagrams of several senders: puts those of each stream in order, and counts those that are missing.
 //!
-//! A datagram that comes early waits for those before it: until 64 datagrams are between them, 20 ms have passed, or 16 MiB of
-//! datagrams wait. Then those that have not come are given up.
+//! A datagram that comes early waits for those before it: until 64 datagrams are between them, 20 ms have
+//! passed, or 16 MiB of datagrams wait. Then those that have not come are given up.
 
 use crate::counters::ArrivalCounts;
 use crate::unpack::{Sink, Unpacker};
@@ -96,8 +96,8 @@ impl Streams {
         }
     }
 
-    /// Forgets a stream if there are too many, and the datagram begins another one: one that has ended, otherwise the one that was
-    /// silent for the longest time.
+    /// Forgets a stream if there are too many, and the datagram begins another one: one that has ended,
+    /// otherwise the one that was silent for the longest time.
     fn make_room(&mut self, header: &Header, now: Instant, counts: &mut ArrivalCounts, sink: &mut Sink<'_>) {
         if self.streams.len() < STREAMS_MAX || self.streams.contains_key(&(header.stream, header.instance)) {
             return;
@@ -115,7 +115,8 @@ impl Streams {
 }
 
 impl Stream {
-    /// A stream of which this is the first datagram. If it is among the first ones that were sent, those before it may still come.
+    /// A stream of which this is the first datagram. If it is among the first ones that were sent, those
+    /// before it may still come.
     fn begin(header: &Header) -> Self {
         let is_new = header.sequence < WINDOW;
         Self {
@@ -168,7 +169,8 @@ impl Stream {
         self.waiting.last_key_value().is_some_and(|(last, _)| last - self.next >= WINDOW)
     }
 
-    /// Gives up the datagrams before the first one that waits. Returns the bytes of those that need not wait any more.
+    /// Gives up the datagrams before the first one that waits. Returns the bytes of those that need not wait
+    /// any more.
     fn give_up(&mut self, now: Instant, counts: &mut ArrivalCounts, sink: &mut Sink<'_>) -> usize {
         if let Some((&first, _)) = self.waiting.first_key_value() {
             let missing = first.saturating_sub(self.next);

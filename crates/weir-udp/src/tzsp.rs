@@ -1,5 +1,6 @@
-//! TZSP, the TaZmen sniffer protocol: a packet in each datagram, behind tags. There is no standard; the numbers are those of its
-//! description (<https://en.wikipedia.org/wiki/TZSP>) and of Wireshark's dissector (`packet-tzsp.c`).
+//! TZSP, the TaZmen sniffer protocol: a packet in each datagram, behind tags. There is no standard; the
+//! numbers are those of its description (<https://en.wikipedia.org/wiki/TZSP>) and of Wireshark's dissector
+//! (`packet-tzsp.c`).
 
 use crate::Packet;
 use crate::counters::ArrivalCounts;
@@ -9,7 +10,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use weir_packet::{LinkType, Timestamp};
 
-/// Senders whose packet counts are known, at most. The one that was silent for the longest time makes room for another one.
+/// Senders whose packet counts are known, at most. The one that was silent for the longest time makes room
+/// for another one.
 const SENDERS_MAX: usize = 256;
 /// A packet that others have overtaken is waited for this long.
 const WAIT: Duration = Duration::from_millis(20);
@@ -30,7 +32,8 @@ const TAG_FRAME_LENGTH: u8 = 41;
 /// Link types of encapsulated protocols: Ethernet, 802.11, Prism header, AVS header.
 const PROTOCOLS: [(u16, u16); 4] = [(1, 1), (18, 105), (119, 119), (127, 163)];
 
-/// The senders to a port. Packets come in the order of arrival. Senders that number their packets (tag 40) show which are missing.
+/// The senders to a port. Packets come in the order of arrival. Senders that number their packets (tag 40)
+/// show which are missing.
 #[derive(Debug, Default)]
 pub struct Senders {
     senders: HashMap<SocketAddr, Sender>,
@@ -59,7 +62,8 @@ struct Parts<'d> {
 }
 
 impl Senders {
-    /// Takes a datagram that arrived from `sender` at `time`, and was read at `now`. Its packet goes to `sink`.
+    /// Takes a datagram that arrived from `sender` at `time`, and was read at `now`. Its packet goes to
+    /// `sink`.
     pub fn take(
         &mut self,
         datagram: &[u8],
@@ -89,7 +93,8 @@ impl Senders {
         sink(&Packet { time, wire_bytes, link: parts.link, frame: parts.frame });
     }
 
-    /// Whether packets may still come that others have overtaken: [`expire`](Self::expire) must be called soon.
+    /// Whether packets may still come that others have overtaken: [`expire`](Self::expire) must be called
+    /// soon.
     pub fn wait(&self) -> bool {
         self.senders.values().any(|sender| sender.since.is_some())
     }

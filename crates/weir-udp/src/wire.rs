@@ -1,6 +1,6 @@
-//! The form of datagrams: a header, and records of packets one after the other. All numbers are big-endian. A packet that does not
-//! fit continues in the next datagrams, so that no length of packets, and no length of datagrams, excludes the other.
-//! `docs/formats.md` has the same tables.
+//! The form of datagrams: a header, and records of packets one after the other. All numbers are big-endian. A
+//! packet that does not fit continues in the next datagrams, so that no length of packets, and no length of
+//! datagrams, excludes the other. `docs/formats.md` has the same tables.
 
 use weir_packet::{LinkType, Timestamp};
 
@@ -25,7 +25,8 @@ pub struct Header {
     pub packets: u16,
     /// A random number of the sender's run and question.
     pub stream: u64,
-    /// The number of the instance in the stream. An instance that is removed and added again has a new number.
+    /// The number of the instance in the stream. An instance that is removed and added again has a new
+    /// number.
     pub instance: u32,
     /// Bytes at the beginning of the payload that continue a packet of an earlier datagram.
     pub continued: u32,
@@ -51,7 +52,8 @@ impl Header {
         bytes
     }
 
-    /// The header of a datagram, and its payload; `None` if the datagram has another form, or the header contradicts the payload.
+    /// The header of a datagram, and its payload; `None` if the datagram has another form, or the header
+    /// contradicts the payload.
     pub fn parse(datagram: &[u8]) -> Option<(Self, &[u8])> {
         let (bytes, payload) = datagram.split_first_chunk::<HEADER_BYTES>()?;
         if bytes[..4] != MAGIC || bytes[4] != VERSION {

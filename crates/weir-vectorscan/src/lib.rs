@@ -1,5 +1,5 @@
-//! Bindings to the system's vectorscan (or hyperscan), if it is installed. The library finds the positions at which
-//! literals end in a block of bytes.
+//! Bindings to the system's vectorscan (or hyperscan), if it is installed. The library finds the positions at
+//! which literals end in a block of bytes.
 //!
 //! `libhs.so.5` is loaded on first use, once per process, and never unloaded; nothing is linked against it.
 //! Of its interface (`hs_common.h`, `hs_compile.h`, `hs_runtime.h`) only the functions that [`Database`] and
@@ -49,7 +49,8 @@ pub struct Literal {
 /// The reason why vectorscan is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The library is not installed, is not version 5, does not run on this processor, or fails the self-test.
+    /// The library is not installed, is not version 5, does not run on this processor, or fails the
+    /// self-test.
     Missing(String),
     /// The library rejects the literals, or the input exceeds the bounds.
     Refused(String),
@@ -88,7 +89,8 @@ struct Compiled {
     database: NonNull<library::Database>,
 }
 
-// SAFETY: a compiled database is never written to; many threads may read it ("Scratch space" in the library's manual).
+// SAFETY: a compiled database is never written to; many threads may read it ("Scratch space" in the library's
+// manual).
 unsafe impl Send for Compiled {}
 // SAFETY: as above.
 unsafe impl Sync for Compiled {}

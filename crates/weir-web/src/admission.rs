@@ -1,9 +1,10 @@
 //! Who may ask.
 //!
-//! Without a token, only programs of this host can reach the server, which listens on a loopback address then. A browser of this host may
-//! show pages of others, which must not ask: the name in the header `Host` has to be one of the loopback (otherwise a page whose name
-//! changes its address to 127.0.0.1 could ask, DNS rebinding), and the header `Origin`, if there is one, that of the server itself. With a
-//! token, every request needs it, but those for the files of the page.
+//! Without a token, only programs of this host can reach the server, which listens on a loopback address
+//! then. A browser of this host may show pages of others, which must not ask: the name in the header `Host`
+//! has to be one of the loopback (otherwise a page whose name changes its address to 127.0.0.1 could ask, DNS
+//! rebinding), and the header `Origin`, if there is one, that of the server itself. With a token, every
+//! request needs it, but those for the files of the page.
 
 use crate::reply::Refusal;
 use axum::http::HeaderMap;
@@ -72,7 +73,8 @@ impl Admission {
         }
     }
 
-    /// Checks the head of a request. `is_public`: the answer is the same for everybody, as the files of the page are.
+    /// Checks the head of a request. `is_public`: the answer is the same for everybody, as the files of the
+    /// page are.
     pub(crate) fn check(&self, head: &HeaderMap, is_public: bool) -> Result<(), Refusal> {
         if let Some(token) = &self.token {
             let given = head.get(AUTHORIZATION).map(|value| value.as_bytes());

@@ -1,6 +1,8 @@
-//! The stream of events, in the form of server-sent events (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+//! The stream of events, in the form of server-sent events
+//! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
 //!
-//! Each client has a queue of its own. Events for which there is no room are lost, and the client is told how many: publishing never waits.
+//! Each client has a queue of its own. Events for which there is no room are lost, and the client is told how
+//! many: publishing never waits.
 
 use crate::body::{ChannelBody, Part};
 use crate::bounds::{EVENTS_MAX, LISTENERS_MAX};

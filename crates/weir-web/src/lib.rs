@@ -1,7 +1,8 @@
 //! The API of a recorder over HTTP, and its page.
 //!
-//! The crate has the routes, the checks of clients, the limits and the stream of events. It knows nothing of packets: a [`Service`] answers
-//! each [`Request`]. [`Server::start`] runs everything on a thread of its own, so that no client delays the recorder.
+//! The crate has the routes, the checks of clients, the limits and the stream of events. It knows nothing of
+//! packets: a [`Service`] answers each [`Request`]. [`Server::start`] runs everything on a thread of its own,
+//! so that no client delays the recorder.
 //!
 //! - `routes.rs`: the table of routes, and how a request of HTTP becomes a [`Request`]
 //! - `admission.rs`: who may ask: tokens, names of hosts, origins

@@ -5,7 +5,8 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value};
 use std::io;
 
-/// Writes the body of a response. An error breaks the response off, so that the client does not take the body for whole.
+/// Writes the body of a response. An error breaks the response off, so that the client does not take the body
+/// for whole.
 pub type WriteBody = Box<dyn FnOnce(&mut Output) -> io::Result<()> + Send>;
 
 /// The answer to a request.

@@ -5,7 +5,8 @@ use crate::reply::Refusal;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The times of packets that a request is about, as the client wrote them. `None`: from the first packet, or up to now.
+/// The times of packets that a request is about, as the client wrote them. `None`: from the first packet, or
+/// up to now.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Span {
     /// The first time: `-5m`, `14:02`, `2026-11-26 14:02:03`, seconds since 1970.
@@ -59,7 +60,8 @@ pub enum Request {
         /// The times.
         span: Span,
     },
-    /// Something about one connection. `filter` and `span`, those of the question whose answer had the connection, narrow the search.
+    /// Something about one connection. `filter` and `span`, those of the question whose answer had the
+    /// connection, narrow the search.
     Connection {
         /// The identifier.
         uid: String,

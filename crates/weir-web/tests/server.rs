@@ -1,4 +1,5 @@
-//! The server with a service that needs no packets: limits, streams that are broken off, clients that go away.
+//! The server with a service that needs no packets: limits, streams that are broken off, clients that go
+//! away.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

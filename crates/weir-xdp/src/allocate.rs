@@ -1,6 +1,7 @@
 //! Gives each register of the code one of the machine, or a place on the stack.
 //!
-//! Registers that hold needed values at the same time get different locations. The most used registers choose first.
+//! Registers that hold needed values at the same time get different locations. The most used registers choose
+//! first.
 
 use crate::code::{Code, Goal, Part, Register, Step};
 
@@ -13,15 +14,15 @@ pub(crate) enum Location {
     Stack(i16),
 }
 
-/// Registers of the machine that may hold values: the rest is for single instructions (0, 1), the frame (6 to 8), and the program
-/// around the filter (9).
+/// Registers of the machine that may hold values: the rest is for single instructions (0, 1), the frame (6 to
+/// 8), and the program around the filter (9).
 const MACHINE: [u8; 4] = [2, 3, 4, 5];
 
 /// Bytes of the stack (`MAX_BPF_STACK`).
 const STACK_BYTES: i16 = 512;
 
-/// The parts that are reached, each before its successors, except in loops. What follows a part if no test holds is its neighbour
-/// where possible.
+/// The parts that are reached, each before its successors, except in loops. What follows a part if no test
+/// holds is its neighbour where possible.
 pub(crate) fn order(parts: &[Part]) -> Vec<usize> {
     let successors = |part: usize| {
         let Part { tests, next, .. } = &parts[part];

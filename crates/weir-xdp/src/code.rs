@@ -59,19 +59,22 @@ pub(crate) enum Base {
 pub(crate) enum Step {
     /// `to = a op b`.
     Compute { to: Register, op: Arithmetic, a: Operand, b: Operand },
-    /// `to` becomes the number of `bytes` bytes that begins `displacement` bytes behind `base`; big-endian, unless `is_little`.
+    /// `to` becomes the number of `bytes` bytes that begins `displacement` bytes behind `base`; big-endian,
+    /// unless `is_little`.
     Load { to: Register, bytes: u32, is_little: bool, base: Base, displacement: i16 },
     /// `to` points to a byte of the frame.
     Point { to: Register, offset: Register },
     /// Copies, all at the same time.
     Copy(Vec<(Register, Operand)>),
-    /// Looks up a flow that the kernel has taken over. The packet is needed if there is none, or if it has one already.
+    /// Looks up a flow that the kernel has taken over. The packet is needed if there is none, or if it has
+    /// one already.
     Find { table: usize, key: Vec<Operand> },
     /// Reads a word of that flow's entry; with a side, the word of that side.
     Read { to: Register, word: usize, side: Option<Operand> },
     /// Sets the side of the packet: the originator's, or the responder's.
     Side(Operand),
-    /// Keeps the number that the flow's entry gets if the packet is not needed: the amount of a sum, or a value.
+    /// Keeps the number that the flow's entry gets if the packet is not needed: the amount of a sum, or a
+    /// value.
     Pend { pending: usize, number: Operand },
 }
 
@@ -150,8 +153,8 @@ impl FlowCode {
     }
 }
 
-/// Places on the stack, in bytes below its top: the pointer to the flow's entry, or 0; the side of the packet; the number of
-/// the table.
+/// Places on the stack, in bytes below its top: the pointer to the flow's entry, or 0; the side of the
+/// packet; the number of the table.
 pub(crate) const FLOW_AT: i16 = 16;
 pub(crate) const SIDE_AT: i16 = 24;
 pub(crate) const TABLE_AT: i16 = 32;

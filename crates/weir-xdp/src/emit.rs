@@ -108,7 +108,8 @@ impl Emit<'_> {
         }
     }
 
-    /// The register of the machine to compute a value in; [`settle`](Self::settle) brings the value to its place.
+    /// The register of the machine to compute a value in; [`settle`](Self::settle) brings the value to its
+    /// place.
     fn target(&self, to: Register) -> u8 {
         match self.locations[to.index()] {
             Location::Machine(machine) => machine,
@@ -206,7 +207,8 @@ impl Emit<'_> {
         self.settle(to, target);
     }
 
-    /// Copies at the same time: a copy waits until nothing reads its target any more; a circle is opened by a scratch register.
+    /// Copies at the same time: a copy waits until nothing reads its target any more; a circle is opened by a
+    /// scratch register.
     fn copies(&mut self, copies: &[(Register, Operand)]) {
         let place = |emit: &Self, operand: &Operand| operand.register().map(|r| emit.locations[r.index()]);
         let mut open: Vec<(Register, Operand)> = copies
@@ -221,7 +223,8 @@ impl Emit<'_> {
             };
             let ready = open.iter().position(|(to, _)| !is_read(self, self.locations[to.index()]));
             let Some(ready) = ready else {
-                // All that remains are circles: the first copy's target is saved, so that it may be overwritten.
+                // All that remains are circles: the first copy's target is saved, so that it may be
+                // overwritten.
                 let target = self.locations[open[0].0.index()];
                 self.fetch(SCRATCH[0], Operand::Register(open[0].0));
                 saved = Some(target);

@@ -1,11 +1,12 @@
-//! The packet part of questions as eBPF, so that the kernel discards packets that no question needs before they cost anything.
+//! The packet part of questions as eBPF, so that the kernel discards packets that no question needs before
+//! they cost anything.
 //!
 //! * `sink`: the part of a graph that needs nothing but the packet.
 //! * `select`: that part as code for a machine of eBPF with any number of registers (`code`).
 //! * `allocate`, `emit`: registers, the stack, instructions.
 //!
-//! The kernel's part passes too many packets rather than too few: what eBPF cannot express counts as true. `weir-link` loads the
-//! instructions.
+//! The kernel's part passes too many packets rather than too few: what eBPF cannot express counts as true.
+//! `weir-link` loads the instructions.
 #![forbid(unsafe_code)]
 
 mod allocate;
@@ -21,8 +22,8 @@ use weir_ir::graph::Graph;
 use weir_ir::kernel_flows::KernelLayout;
 use weir_packet::BpfInstruction;
 
-/// Translates a graph that [`sink`] has made. A loop runs at most `turns` times, then the packet is passed. `layout`: the
-/// entries of the flows of the graph.
+/// Translates a graph that [`sink`] has made. A loop runs at most `turns` times, then the packet is passed.
+/// `layout`: the entries of the flows of the graph.
 ///
 /// # Errors
 /// What the graph has that eBPF cannot express, as part of a sentence.

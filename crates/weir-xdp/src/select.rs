@@ -1,16 +1,18 @@
 //! Translates a graph without flows and effects into code for eBPF.
 //!
-//! The kernel's verifier follows every path and must see that each load is inside the frame. An offset that depends on the packet
-//! becomes a pointer once its bytes are checked for the first time; all later checks and loads at that offset use the same pointer,
-//! because what the verifier learns about a pointer holds for the pointer and its copies only. An offset so large that the verifier
-//! would not follow is beyond all bytes that the program sees: the packet is passed if the frame is long enough, else the check
-//! fails as it does in the graph.
+//! The kernel's verifier follows every path and must see that each load is inside the frame. An offset that
+//! depends on the packet becomes a pointer once its bytes are checked for the first time; all later checks
+//! and loads at that offset use the same pointer, because what the verifier learns about a pointer holds for
+//! the pointer and its copies only. An offset so large that the verifier would not follow is beyond all bytes
+//! that the program sees: the packet is passed if the frame is long enough, else the check fails as it does
+//! in the graph.
 //!
-//! One counter counts the iterations of all loops: with a counter for each loop, the paths that the verifier tells apart would be
-//! too many. A packet is passed once the counter may exceed the bound of a loop, or of the program.
+//! One counter counts the iterations of all loops: with a counter for each loop, the paths that the verifier
+//! tells apart would be too many. A packet is passed once the counter may exceed the bound of a loop, or of
+//! the program.
 //!
-//! A flow that the kernel has taken over is found at most once for each packet. Numbers that its entry gets wait until the verdict
-//! is known.
+//! A flow that the kernel has taken over is found at most once for each packet. Numbers that its entry gets
+//! wait until the verdict is known.
 //!
 //! All buffers begin with the frame, and a buffer is its length.
 
@@ -385,7 +387,8 @@ impl<'a> Select<'a> {
         self.ordered(number, from, Condition::Less, before, above)
     }
 
-    /// A part that goes to `then` if the number of 128 bits is less, or greater, than a constant; else to `otherwise`.
+    /// A part that goes to `then` if the number of 128 bits is less, or greater, than a constant; else to
+    /// `otherwise`.
     fn ordered(
         &mut self,
         (high, low): (Operand, Operand),
@@ -443,8 +446,8 @@ impl<'a> Select<'a> {
         made.iter().find(|(block, _)| self.flow.dominates(*block, self.block)).map(|&(_, pointer)| pointer)
     }
 
-    /// Goes on only if a buffer has this number of bytes behind an offset; else at `missing`, or at the end if the buffer has the
-    /// bytes, but the program does not see them.
+    /// Goes on only if a buffer has this number of bytes behind an offset; else at `missing`, or at the end
+    /// if the buffer has the bytes, but the program does not see them.
     fn check(&mut self, length: Operand, root: Option<Value>, bytes: u64, missing: Goal) {
         let reach = match self.place {
             Place::Frame => OFFSET_MAX,
@@ -480,7 +483,8 @@ impl<'a> Select<'a> {
         self.next_part();
     }
 
-    /// Goes to `missing` unless a buffer of this length has so many bytes behind an offset that is no larger than any buffer.
+    /// Goes to `missing` unless a buffer of this length has so many bytes behind an offset that is no larger
+    /// than any buffer.
     fn test_length(&mut self, length: Operand, offset: Option<Register>, bytes: u64, missing: Goal) {
         let Some(offset) = offset else {
             self.test(compare(Condition::Less, length, Operand::Number(bytes)), missing);

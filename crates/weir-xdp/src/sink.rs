@@ -1,9 +1,9 @@
 //! The part of a graph that needs nothing but the packet: whether some question may need the packet.
 //!
-//! That part ends where the graph emits an event, looks up a flow of which every packet is needed, or does anything else that
-//! has an effect: the packet is needed there. Every packet that ends before any effect, without a term that holds, is not
-//! needed. What the graph does with connections that the kernel has taken over
-//! ([`kernel_flows`](weir_ir::kernel_flows)) stays: they are the only flows of the kernel.
+//! That part ends where the graph emits an event, looks up a flow of which every packet is needed, or does
+//! anything else that has an effect: the packet is needed there. Every packet that ends before any effect,
+//! without a term that holds, is not needed. What the graph does with connections that the kernel has taken
+//! over ([`kernel_flows`](weir_ir::kernel_flows)) stays: they are the only flows of the kernel.
 
 use weir_ir::graph::{Block, BlockData, Graph, Inst, Meta, Op, Target, Terminator, Type, Value};
 use weir_ir::kernel_flows::is_needed_anyway;
@@ -11,8 +11,8 @@ use weir_ir::passes;
 use weir_ir::slot::{EngineSlot, SlotName};
 use weir_packet::LinkType;
 
-/// The graph of the verdict for frames of a link type, of a graph for the kernel: its terms are 0 if no question needs the
-/// packet.
+/// The graph of the verdict for frames of a link type, of a graph for the kernel: its terms are 0 if no
+/// question needs the packet.
 pub fn sink(graph: &Graph, link: LinkType) -> Graph {
     let mut sunk = Graph {
         name: graph.name.clone(),
@@ -63,7 +63,8 @@ fn needed(graph: &mut Graph) -> Block {
     Block(graph.blocks.len() as u32 - 1)
 }
 
-/// Whether the packet is needed because of an instruction. The record of a packet is no effect, unless further terms are in it.
+/// Whether the packet is needed because of an instruction. The record of a packet is no effect, unless
+/// further terms are in it.
 fn has_effect(graph: &Graph, op: &Op) -> bool {
     match op {
         Op::Store { out, .. } => graph.outs[out.index()] == SlotName::Engine(EngineSlot::FurtherTerms),

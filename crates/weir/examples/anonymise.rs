@@ -1,10 +1,10 @@
-//! Writes the packets of HTTP connections to a pcapng file with anonymised IP addresses. Addresses with a common prefix
-//! keep a common prefix: ipcrypt-pfx (draft-denis-ipcrypt) encrypts each bit with two AES-128 operations, similar to
-//! Crypto-PAn (Xu et al., ICNP 2002). The key decrypts the addresses.
+//! Writes the packets of HTTP connections to a pcapng file with anonymised IP addresses. Addresses with a
+//! common prefix keep a common prefix: ipcrypt-pfx (draft-denis-ipcrypt) encrypts each bit with two AES-128
+//! operations, similar to Crypto-PAn (Xu et al., ICNP 2002). The key decrypts the addresses.
 //!
-//! Only packets with exactly one IP header are written: Ethernet with or without VLAN tags, IP without options or
-//! extension headers, TCP, no tunnel, no fragment. The number of omitted packets is printed to standard error. MAC
-//! addresses, TCP options and addresses within HTTP (`X-Forwarded-For`) are not changed.
+//! Only packets with exactly one IP header are written: Ethernet with or without VLAN tags, IP without
+//! options or extension headers, TCP, no tunnel, no fragment. The number of omitted packets is printed to
+//! standard error. MAC addresses, TCP options and addresses within HTTP (`X-Forwarded-For`) are not changed.
 //!
 //! `cargo run --example anonymise -- KEY out.pcapng capture.pcap` with a key of 64 hexadecimal digits
 
@@ -52,15 +52,16 @@ fn key_of(hex: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok().filter(|key: &[u8; 32]| key[..16] != key[16..])
 }
 
-/// Replaces both IP addresses of an Ethernet frame, and updates the checksums. Returns `None` and leaves the frame
-/// unchanged if it may contain further addresses or is not TCP.
+/// Replaces both IP addresses of an Ethernet frame, and updates the checksums. Returns `None` and leaves the
+/// frame unchanged if it may contain further addresses or is not TCP.
 fn anonymise(frame: &mut [u8], cipher: &IpcryptPfx) -> Option<()> {
     let mut ip = 14;
     while matches!(frame.get(ip - 2..ip)?, [0x81, 0] | [0x88, 0xa8]) {
         ip += 4;
     }
     let ether_type = frame.get(ip - 2..ip)?;
-    // No options, because they may contain a route; no fragment (flag More Fragments, offset); the protocol is TCP.
+    // No options, because they may contain a route; no fragment (flag More Fragments, offset); the protocol
+    // is TCP.
     let (addresses, transport) = match (ether_type, frame.get(ip..ip + 10)?) {
         ([8, 0], [0x45, _, _, _, _, _, 0 | 0x40, 0, _, 6]) => (ip + 12..ip + 20, ip + 20),
         ([0x86, 0xdd], [first, _, _, _, _, _, 6, ..]) if first >> 4 == 6 => (ip + 8..ip + 40, ip + 40),

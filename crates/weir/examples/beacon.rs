@@ -1,6 +1,6 @@
-//! A session protocol outside of Weir: the check-ins of "beacon", an invented remote control over TCP. The program
-//! registers a parser. Filters then know `beacon` and its fields, its sessions have rows and a log, and callbacks
-//! receive them as a type.
+//! A session protocol outside of Weir: the check-ins of "beacon", an invented remote control over TCP. The
+//! program registers a parser. Filters then know `beacon` and its fields, its sessions have rows and a log,
+//! and callbacks receive them as a type.
 //!
 //! A check-in consists of a request from the controlled machine and the answer of its controller:
 //!
@@ -9,8 +9,8 @@
 //! answer:   "BCN1"  length of command: 1 byte   command
 //! ```
 //!
-//! `cargo run --example beacon -- capture.pcap [FILTER]` prints the log as JSON, then each machine that received a
-//! command.
+//! `cargo run --example beacon -- capture.pcap [FILTER]` prints the log as JSON, then each machine that
+//! received a command.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -110,8 +110,8 @@ struct BeaconParser {
     cut_off: CutOff,
 }
 
-/// The next message of a direction: its name or command, and the bytes after the message. `None` if more bytes are
-/// needed.
+/// The next message of a direction: its name or command, and the bytes after the message. `None` if more
+/// bytes are needed.
 type Message<'a> = Result<Option<(&'a [u8], &'a [u8])>, NotBeacon>;
 
 /// The bytes are not of this protocol.
@@ -150,8 +150,8 @@ impl BeaconParser {
                     let sequence = u32::from_be_bytes(*number);
                     let request = CheckIn { time: data.time, machine: text, sequence, command: None };
                     if self.waiting.len() as u64 >= self.waiting_max {
-                        // The oldest check-in is reported without its answer. That answer must not be assigned to
-                        // another request.
+                        // The oldest check-in is reported without its answer. That answer must not be
+                        // assigned to another request.
                         self.cut_off.parts += 1;
                         self.answers_missed += 1;
                         let oldest = self.waiting.pop_front();

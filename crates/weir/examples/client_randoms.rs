@@ -1,5 +1,5 @@
-//! Prints client randoms that several TLS handshakes share. Each random should be unique (RFC 8446 §4.1.2), so a
-//! repeated one is due to a broken generator, a replay, or an implementation that it identifies.
+//! Prints client randoms that several TLS handshakes share. Each random should be unique (RFC 8446 §4.1.2),
+//! so a repeated one is due to a broken generator, a replay, or an implementation that it identifies.
 //!
 //! `cargo run --example client_randoms -- capture.pcap`
 

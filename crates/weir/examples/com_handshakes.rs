@@ -1,5 +1,5 @@
-//! Logs the TLS handshakes with servers under .com: who, with whom, which version. The filter is checked when this is
-//! compiled.
+//! Logs the TLS handshakes with servers under .com: who, with whom, which version. The filter is checked when
+//! this is compiled.
 //!
 //! `cargo run --example com_handshakes -- capture.pcap`
 

@@ -1,5 +1,5 @@
-//! Writes the packets that contain a text to a pcapng file, even if the text is split over segments, or segments are
-//! reordered or repeated.
+//! Writes the packets that contain a text to a pcapng file, even if the text is split over segments, or
+//! segments are reordered or repeated.
 //!
 //! `cargo run --example evidence -- TEXT out.pcapng capture.pcap`
 

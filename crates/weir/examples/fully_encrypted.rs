@@ -1,8 +1,8 @@
-//! Prints connections whose first bytes look random, by the heuristic that the Great Firewall uses to find fully
-//! encrypted proxies (Wu et al., USENIX Security 2023, Algorithm 1). A connection is exempt if its first packet with
-//! data (1) has on average at most 3.4 or at least 4.6 set bits per byte, (2) begins with six or more printable bytes,
-//! (3) consists of more than half printable bytes, (4) has more than 20 consecutive printable bytes, or (5) begins like
-//! TLS or HTTP.
+//! Prints connections whose first bytes look random, by the heuristic that the Great Firewall uses to find
+//! fully encrypted proxies (Wu et al., USENIX Security 2023, Algorithm 1). A connection is exempt if its
+//! first packet with data (1) has on average at most 3.4 or at least 4.6 set bits per byte, (2) begins with
+//! six or more printable bytes, (3) consists of more than half printable bytes, (4) has more than 20
+//! consecutive printable bytes, or (5) begins like TLS or HTTP.
 //!
 //! `cargo run --example fully_encrypted -- capture.pcap`
 

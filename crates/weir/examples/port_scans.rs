@@ -1,4 +1,5 @@
-//! Finds hosts that open connections to many ports or hosts within a time: a pipeline with a state for each sender.
+//! Finds hosts that open connections to many ports or hosts within a time: a pipeline with a state for each
+//! sender.
 //!
 //! `cargo run --example port_scans -- capture.pcap [TARGETS]`
 

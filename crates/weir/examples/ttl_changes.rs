@@ -1,6 +1,6 @@
-//! Finds connections in which the packets of one side have several times to live. Possible causes: the path changed; a
-//! device on the path sends packets in that side's name (resets of a firewall); or an attacker sends packets that
-//! expire before they reach the receiver.
+//! Finds connections in which the packets of one side have several times to live. Possible causes: the path
+//! changed; a device on the path sends packets in that side's name (resets of a firewall); or an attacker
+//! sends packets that expire before they reach the receiver.
 //!
 //! `cargo run --example ttl_changes -- capture.pcap`
 

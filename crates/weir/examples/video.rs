@@ -1,6 +1,6 @@
-//! Prints features of video sessions (Netflix, YouTube), from which the quality of encrypted video is inferred
-//! (Bronzino et al., 2019): bytes in each direction, throughput, the client's requests after a pause, and the number of
-//! simultaneous connections of a client to the service.
+//! Prints features of video sessions (Netflix, YouTube), from which the quality of encrypted video is
+//! inferred (Bronzino et al., 2019): bytes in each direction, throughput, the client's requests after a
+//! pause, and the number of simultaneous connections of a client to the service.
 //!
 //! `cargo run --example video -- capture.pcap [REGEX of server names]`
 
@@ -16,8 +16,8 @@ struct Features {
     server_name: Option<String>,
     /// Bytes on the wire, up and down.
     bytes: [u64; 2],
-    /// Packets of the client after more than one second of silence: it requests another segment. The first packet of
-    /// the connection does not count.
+    /// Packets of the client after more than one second of silence: it requests another segment. The first
+    /// packet of the connection does not count.
     requests: u64,
     last_up_ns: Option<i64>,
 }

@@ -1,6 +1,6 @@
-//! Prints handshakes with weak parameters. TLS: versions below 1.2 (RFC 8996), cipher suites without forward secrecy,
-//! without authentication, or with RC4, 3DES, NULL or export keys (RFC 9325 §4), short keys in certificates. SSH:
-//! version 1, key exchange with SHA-1 (RFC 9142), CBC or RC4 ciphers, MD5.
+//! Prints handshakes with weak parameters. TLS: versions below 1.2 (RFC 8996), cipher suites without forward
+//! secrecy, without authentication, or with RC4, 3DES, NULL or export keys (RFC 9325 §4), short keys in
+//! certificates. SSH: version 1, key exchange with SHA-1 (RFC 9142), CBC or RC4 ciphers, MD5.
 //!
 //! `cargo run --example weak_crypto -- capture.pcap`
 
@@ -14,8 +14,8 @@ fn tls(flow: &Flow, hello: &TlsHandshake) {
         weak.extend(hello.version_name().map(String::from));
     }
     if let Some(cipher) = hello.cipher_name() {
-        // These prefixes do not match `TLS_DHE_` and `TLS_ECDHE_`. `TLS_DH_ANON` and `TLS_ECDH_ANON` are ephemeral, but
-        // without authentication.
+        // These prefixes do not match `TLS_DHE_` and `TLS_ECDHE_`. `TLS_DH_ANON` and `TLS_ECDH_ANON` are
+        // ephemeral, but without authentication.
         let fixed_key = ["TLS_RSA_", "TLS_DH_", "TLS_ECDH_", "TLS_PSK_WITH_", "TLS_KRB5_", "SSL_"];
         let is_weak =
             ["_RC4_", "_3DES_", "_DES_", "_NULL_", "_EXPORT"].iter().any(|bad| cipher.contains(bad))

@@ -1,17 +1,18 @@
-//! Assigns units of work (connections, usually) to workers: usually by hash; a new unit whose worker is overloaded goes
-//! to the worker with the least work. A unit keeps its worker while it has flows, so all of a stream is on one worker.
+//! Assigns units of work (connections, usually) to workers: usually by hash; a new unit whose worker is
+//! overloaded goes to the worker with the least work. A unit keeps its worker while it has flows, so all of a
+//! stream is on one worker.
 //!
-//! After Scap (IMC'13, section 3.3), where the network card redirects single streams. Here [`Units`] keep fragments,
-//! both directions and tunnels together. The assignment depends on the packets alone, not on the speed of threads, so a
-//! run can be repeated.
+//! After Scap (IMC'13, section 3.3), where the network card redirects single streams. Here [`Units`] keep
+//! fragments, both directions and tunnels together. The assignment depends on the packets alone, not on the
+//! speed of threads, so a run can be repeated.
 
 use crate::units::{PacketKeys, Units};
 use std::collections::HashMap;
 use std::time::Duration;
 use weir_engine::counters::DispatchCounters;
 
-/// Bits of the filter of known units: with a million units, one in twenty new ones is mistaken for a known one and is
-/// not moved.
+/// Bits of the filter of known units: with a million units, one in twenty new ones is mistaken for a known
+/// one and is not moved.
 const SEEN_BITS: usize = 1 << 23;
 /// Limit of units that are assigned to a worker other than their hash selects.
 const MOVED_MAX: usize = 1 << 18;
@@ -19,7 +20,8 @@ const MOVED_MAX: usize = 1 << 18;
 const TOO_MUCH_PERCENT: u64 = 125;
 /// … once all workers together have this many units of work.
 const WORK_MIN: u64 = 4096;
-/// When all workers together have this many units of work, the counts are halved, so that recent work counts more.
+/// When all workers together have this many units of work, the counts are halved, so that recent work counts
+/// more.
 const WORK_MAX: u64 = 1 << 18;
 /// Bytes that count as much work as a packet.
 const BYTES_PER_PACKET: u64 = 1024;
@@ -51,8 +53,8 @@ struct Moved {
 }
 
 impl Balancer {
-    /// A balancer for `workers` workers, and flows with time-outs of at most `longest`; `None`: some flows have no
-    /// time-out. `memory_max`: bytes of memory of a worker.
+    /// A balancer for `workers` workers, and flows with time-outs of at most `longest`; `None`: some flows
+    /// have no time-out. `memory_max`: bytes of memory of a worker.
     pub fn new(workers: usize, longest: Option<Duration>, memory_max: usize) -> Self {
         Self {
             work: vec![0; workers],
@@ -94,8 +96,8 @@ impl Balancer {
         self.units.expect(keys);
     }
 
-    /// The worker of a packet. `ahead_ns`: how far the packet's time is ahead of the clock. A flow that is ahead by more
-    /// than any time-out stays until the clock has passed it, so its unit keeps its worker.
+    /// The worker of a packet. `ahead_ns`: how far the packet's time is ahead of the clock. A flow that is
+    /// ahead by more than any time-out stays until the clock has passed it, so its unit keeps its worker.
     pub fn worker_of(&mut self, keys: PacketKeys, wire_bytes: u32, ahead_ns: i64) -> usize {
         let seen = &self.seen;
         let (unit, is_astray) = self.units.of(keys, |unit| has(seen, places(mix(unit))));

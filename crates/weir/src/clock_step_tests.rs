@@ -1,5 +1,5 @@
-//! The clock of the machine is set during a live capture: time neither stands still, nor do more connections end than those
-//! whose time is over.
+//! The clock of the machine is set during a live capture: time neither stands still, nor do more connections
+//! end than those whose time is over.
 
 use crate::io::{MemoryPacket, MemorySource};
 use crate::packet::{Burst, LinkType, Poll, Source, SourceError, Timestamp};
@@ -24,8 +24,8 @@ fn silence(source: MemorySource, from: i64, seconds: i64) -> MemorySource {
         .fold(source, |source, number| source.then_idle(Timestamp(from + number * SECOND / 100)))
 }
 
-/// Runs over the source: the port of each connection and its number of packets, in the order in which they end, and how often
-/// the clock was set back.
+/// Runs over the source: the port of each connection and its number of packets, in the order in which they
+/// end, and how often the clock was set back.
 fn connections(mut source: impl Source) -> (Vec<(u32, u64)>, u64) {
     let mut ended = vec![];
     let mut engine = Engine::new();
@@ -44,7 +44,8 @@ fn time_goes_on_after_a_step_back() {
         let now = START - back;
         let source = MemorySource::new().then_packets(vec![datagram(1, START), datagram(1, START + SECOND)]);
         let source = silence(source, START + SECOND, 2);
-        // The clock is set back; another connection begins, and is silent for longer than its time-out of a minute.
+        // The clock is set back; another connection begins, and is silent for longer than its time-out of a
+        // minute.
         let source = source.then_packets(vec![datagram(2, now), datagram(2, now + SECOND)]);
         let source = silence(source, now + SECOND, 65);
         // At the end of the capture, connections end in the order of their first packets.

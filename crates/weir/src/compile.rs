@@ -67,12 +67,13 @@ pub struct Options {
     pub ordering: Ordering,
     /// The processors that the threads of the run are bound to.
     pub processors: Processors,
-    /// The share of connections that the questions are about, in 65536ths: connections are selected by their hosts. `None`: all.
+    /// The share of connections that the questions are about, in 65536ths: connections are selected by their
+    /// hosts. `None`: all.
     pub sample: Option<u32>,
     /// Whether to make filters for the kernel: for runs over links.
     pub narrow: bool,
-    /// Packets of a connection that nobody needs, before the kernel gets the connection, on links. `None`: 8, because giving and
-    /// taking back cost as much as some packets.
+    /// Packets of a connection that nobody needs, before the kernel gets the connection, on links. `None`: 8,
+    /// because giving and taking back cost as much as some packets.
     pub quiet_packets: Option<u8>,
     /// Connections that a worker gives to the kernel at a time, at most, on links. `None`: 16 384.
     pub kernel_flows_max: Option<usize>,
@@ -157,7 +158,8 @@ impl fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    /// The graph as lowered, before the passes. Lowers the questions again. `catalog` is that of the compiler.
+    /// The graph as lowered, before the passes. Lowers the questions again. `catalog` is that of the
+    /// compiler.
     pub(crate) fn lowered_graph(&self, catalog: &StackCatalog) -> Graph {
         let lowered = lower(&self.stack, catalog, &self.questions);
         lowered.expect("what was lowered once is lowered again").graph
@@ -204,7 +206,8 @@ impl Compiled {
         self.engine.is_ok()
     }
 
-    /// The time spent on machine code so far: parts of the program are compiled when the first packet needs them.
+    /// The time spent on machine code so far: parts of the program are compiled when the first packet needs
+    /// them.
     pub fn code_time(&self) -> Duration {
         self.native.as_ref().map_or(self.timing.code, |native| native.compile_time())
     }
@@ -216,8 +219,8 @@ impl Compiled {
     }
 }
 
-/// Compiles questions over its protocols. Clones are cheap: they share protocols and catalog until one of them adds a
-/// text or a protocol.
+/// Compiles questions over its protocols. Clones are cheap: they share protocols and catalog until one of
+/// them adds a text or a protocol.
 #[derive(Debug, Clone)]
 pub struct Compiler {
     library: Arc<Library>,
@@ -239,8 +242,8 @@ impl Default for Compiler {
 }
 
 impl Compiler {
-    /// Adds protocols and stacks from the text of a `.weir` file, replacing those of the same names; the last stack
-    /// of the text becomes the stack in use.
+    /// Adds protocols and stacks from the text of a `.weir` file, replacing those of the same names; the last
+    /// stack of the text becomes the stack in use.
     ///
     /// # Errors
     /// All errors in the text.
@@ -261,8 +264,8 @@ impl Compiler {
         Ok(warnings)
     }
 
-    /// Adds a session protocol: filters know its name and fields from now on, and its sessions have rows. Returns the
-    /// number of the protocol.
+    /// Adds a session protocol: filters know its name and fields from now on, and its sessions have rows.
+    /// Returns the number of the protocol.
     ///
     /// # Errors
     /// The conflict with a known protocol.
@@ -272,8 +275,8 @@ impl Compiler {
         Ok(number)
     }
 
-    /// Sets a parameter of a session protocol's parsers by its name (`redis.text_bytes_max`), for programs compiled
-    /// from now on. [`SessionRegistry::settings`] lists the parameters.
+    /// Sets a parameter of a session protocol's parsers by its name (`redis.text_bytes_max`), for programs
+    /// compiled from now on. [`SessionRegistry::settings`] lists the parameters.
     ///
     /// # Errors
     /// If no protocol has a parameter of this name.
@@ -281,8 +284,8 @@ impl Compiler {
         Arc::make_mut(&mut self.sessions).configure(setting, value)
     }
 
-    /// Sets the store for the contents of files (bodies of HTTP, attachments of mail). The parsers of programs that are
-    /// compiled afterwards write each content to the store: see [`ContentStore`].
+    /// Sets the store for the contents of files (bodies of HTTP, attachments of mail). The parsers of
+    /// programs that are compiled afterwards write each content to the store: see [`ContentStore`].
     pub fn pass_contents_to(&mut self, store: Arc<dyn ContentStore>) {
         Arc::make_mut(&mut self.sessions).pass_contents_to(store);
     }
@@ -674,8 +677,8 @@ fn parts_left_out(lowered: &Lowered) -> Option<Diagnostic> {
     Some(Diagnostic::warning("W0194", message).help(help))
 }
 
-/// Lets predicates on columns of events `on end` apply to the connection's record, unless the question is about rows of
-/// events.
+/// Lets predicates on columns of events `on end` apply to the connection's record, unless the question is
+/// about rows of events.
 ///
 /// # Errors
 /// Columns that no record has, and such an event as a condition by itself: every instance ends.
@@ -724,8 +727,8 @@ fn ask_records(
     }
 }
 
-/// Rejects predicates that are known only later in filters for data that is delivered as it arrives. Bytes of streams
-/// can wait for such predicates, but not if their packets are wanted, too.
+/// Rejects predicates that are known only later in filters for data that is delivered as it arrives. Bytes of
+/// streams can wait for such predicates, but not if their packets are wanted, too.
 fn refuse_late(ask: &Ask, filter: &Filter, catalog: &StackCatalog) -> Result<(), Diagnostics> {
     let is_of_row = |p: &Predicate| {
         !ask.need.events.is_empty() && matches!(catalog.key(p.field), FieldKey::EndColumn(..))
@@ -758,7 +761,8 @@ pub(crate) fn sources_of(text: &str) -> Sources {
     sources
 }
 
-/// The events of a stack that `name` may mean, if it names no layer and several layers have an event of that name.
+/// The events of a stack that `name` may mean, if it names no layer and several layers have an event of that
+/// name.
 fn several_events(name: &str, library: &Library, own: &str) -> Option<String> {
     let alone = name.split('.').next().unwrap_or(name);
     let layers = library.stack(own)?.layers.iter();

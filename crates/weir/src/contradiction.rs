@@ -1,5 +1,5 @@
-//! Warns of questions for sessions whose filter requires a session of another protocol: `weir http dns`. A filter
-//! applies to the session itself, so such a question never matches.
+//! Warns of questions for sessions whose filter requires a session of another protocol: `weir http dns`. A
+//! filter applies to the session itself, so such a question never matches.
 
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::Diagnostic;
@@ -15,8 +15,8 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// A warning for each other protocol that all alternatives of a filter require. None if some alternative may
-    /// match.
+    /// A warning for each other protocol that all alternatives of a filter require. None if some alternative
+    /// may match.
     pub fn contradictions(&self, expr: &Expr) -> Vec<Diagnostic> {
         let mut others = vec![];
         if self.may_hold(expr, &mut others) {
@@ -39,8 +39,8 @@ impl Asked<'_> {
         others.into_iter().map(warning).collect()
     }
 
-    /// Whether a session of the wanted protocols may match the expression; predicates that prevent it are added to
-    /// `others`.
+    /// Whether a session of the wanted protocols may match the expression; predicates that prevent it are
+    /// added to `others`.
     fn may_hold<'e>(&self, expr: &'e Expr, others: &mut Vec<(usize, &'e Predicate)>) -> bool {
         // All parts are visited, so that all contradictions are reported.
         let mut count = |parts: &'e [Expr]| parts.iter().filter(|part| self.may_hold(part, others)).count();

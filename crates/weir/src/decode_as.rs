@@ -46,8 +46,8 @@ impl Compiler {
         Ok(all)
     }
 
-    /// The layer and the ports that a predicate names: the first and the last port of each range. `None`: the predicate
-    /// is about something else.
+    /// The layer and the ports that a predicate names: the first and the last port of each range. `None`: the
+    /// predicate is about something else.
     fn ports_of(&self, predicate: &Predicate) -> Option<(&str, Vec<(u64, u64)>)> {
         let (layer, field) = self.catalog().fields()[predicate.field].name.split_once('.')?;
         let is_equal = matches!(predicate.op, Op::Eq | Op::In) && !predicate.negated;

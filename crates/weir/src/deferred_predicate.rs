@@ -1,5 +1,5 @@
-//! Builds the deferred predicates on connections, sessions and rows of events for the engine: predicates by field,
-//! and code if there are many.
+//! Builds the deferred predicates on connections, sessions and rows of events for the engine: predicates by
+//! field, and code if there are many.
 
 use crate::program::{Executor, make_program};
 use std::borrow::Cow;
@@ -16,8 +16,8 @@ use weir_packet::ValueType;
 /// Number of predicates on one field from which native code pays off: generating it takes half a millisecond.
 const NATIVE_PREDICATES: usize = 16;
 
-/// The condition of a remainder as text, independent of other questions: positions in filter texts and the order of
-/// predicates are left out.
+/// The condition of a remainder as text, independent of other questions: positions in filter texts and the
+/// order of predicates are left out.
 fn name_of(bit: &TrieAlternative) -> String {
     let of = |list: &[Predicate]| {
         let parts = list.iter().map(|p| (p.field, p.slice, p.mask, p.op, &p.literals, p.negated));

@@ -1,8 +1,8 @@
 //! The layers and fields of a packet, with the places of their bytes: `weir packets -V`.
 //!
-//! A program that notes every field runs on the interpreter, packet by packet, beside the program that answers the
-//! questions. It has no flows: layers in messages of streams, and in datagrams whose fragments came in several packets,
-//! are not parsed.
+//! A program that notes every field runs on the interpreter, packet by packet, beside the program that
+//! answers the questions. It has no flows: layers in messages of streams, and in datagrams whose fragments
+//! came in several packets, are not parsed.
 
 use crate::compile::{Compiler, without_source};
 use crate::events;
@@ -32,7 +32,8 @@ pub struct LayerDetail {
     pub layer: LayerId,
     /// The bytes of its header. If the header is incomplete, they end with the last field.
     pub header: Range<usize>,
-    /// The bytes of its payload, as the headers claim them. `None` if the header is incomplete: truncated or malformed.
+    /// The bytes of its payload, as the headers claim them. `None` if the header is incomplete: truncated or
+    /// malformed.
     pub payload: Option<Range<usize>>,
     /// Its fields and items, in the order of the header.
     pub parts: Vec<PartDetail>,
@@ -143,7 +144,8 @@ impl Dissector {
 }
 
 impl LayerDetail {
-    /// The field as filters see it: its last occurrence outside of malformed items. `None` if the packet lacks the field.
+    /// The field as filters see it: its last occurrence outside of malformed items. `None` if the packet
+    /// lacks the field.
     pub fn field(&self, field: FieldId) -> Option<&FieldDetail> {
         fn last(parts: &[PartDetail], field: FieldId) -> Option<&FieldDetail> {
             parts.iter().rev().find_map(|part| match part {

@@ -47,8 +47,8 @@ pub struct EventRows {
 }
 
 impl EventRows {
-    /// The events of `stack` called `names`, in all layers; without names, all events on packets that have columns of
-    /// their own.
+    /// The events of `stack` called `names`, in all layers; without names, all events on packets that have
+    /// columns of their own.
     ///
     /// # Errors
     /// The name that no event has.
@@ -150,8 +150,8 @@ impl EventRows {
     }
 }
 
-/// A warning if no row of the events `asked` for can match the filter: a row belongs to one event, and matches no
-/// predicate on the columns of another one.
+/// A warning if no row of the events `asked` for can match the filter: a row belongs to one event, and
+/// matches no predicate on the columns of another one.
 pub(crate) fn never_told(
     filter: &Filter,
     asked: EventSet,

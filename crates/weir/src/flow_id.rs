@@ -13,9 +13,9 @@ const ID_BYTES: usize = 18;
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// An identifier in Zeek's form: `C` and 17 digits to base 62. It is computed from protocol, key and first packet, so
-/// the same capture always gives the same identifiers. A part of a connection has the connection's identifier if both
-/// began with the same packet.
+/// An identifier in Zeek's form: `C` and 17 digits to base 62. It is computed from protocol, key and first
+/// packet, so the same capture always gives the same identifiers. A part of a connection has the connection's
+/// identifier if both began with the same packet.
 pub fn uid(graph: &Graph, table: Table, header: &Header) -> String {
     let mut id = String::with_capacity(ID_BYTES);
     push_uid(graph, table, header, &mut id);
@@ -38,8 +38,8 @@ pub fn push_uid(graph: &Graph, table: Table, header: &Header, text: &mut String)
     };
     let (key, ends) = (header.key(), declared.key.ends());
     if declared.two_sided {
-        // Addresses and ports come first and have the same form for all key sizes, so the identifier does not depend
-        // on the layout.
+        // Addresses and ports come first and have the same form for all key sizes, so the identifier does not
+        // depend on the layout.
         for word in [0, 1].into_iter().flat_map(|side| ends.address(side, key)) {
             mix(word);
         }
@@ -72,8 +72,8 @@ pub fn host(hosts: Hosts, address: IpAddr) -> Cell<'static> {
     }
 }
 
-/// An identifier in Zeek's form: `F` and 17 digits to base 62. It is computed from the connection's identifier, and
-/// from the session's protocol and the file's number within the connection.
+/// An identifier in Zeek's form: `F` and 17 digits to base 62. It is computed from the connection's
+/// identifier, and from the session's protocol and the file's number within the connection.
 pub fn fuid(uid: &str, protocol: u64, number: u64) -> String {
     let mut sha = Sha1::new();
     sha.update(uid);

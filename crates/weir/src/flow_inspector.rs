@@ -1,7 +1,7 @@
 //! Inspection of connections by their packets: columns that are added to the rows of connections.
 //!
-//! An inspector receives each packet of a connection on the connection's worker, and writes further cells of the connection's row
-//! at its end. Nothing of the packets is copied.
+//! An inspector receives each packet of a connection on the connection's worker, and writes further cells of
+//! the connection's row at its end. Nothing of the packets is copied.
 
 use crate::ip_header::ip_packet;
 use crate::places::proto_name;
@@ -11,8 +11,8 @@ use weir_engine::FlowRef;
 use weir_engine::subscriber::TrackedPacket;
 use weir_packet::{PacketMeta, RowWriter};
 
-/// Inspects the connections of a question on one worker. Each worker has its own, which may move to another thread between two
-/// calls.
+/// Inspects the connections of a question on one worker. Each worker has its own, which may move to another
+/// thread between two calls.
 pub trait FlowInspector: Send + 'static {
     /// What the inspector keeps of a connection until its end.
     type State: Send;
@@ -20,14 +20,15 @@ pub trait FlowInspector: Send + 'static {
     /// The number of columns that the inspector adds to rows.
     const COLUMNS: usize;
 
-    /// A connection begins, with this packet, which [`packet`](Self::packet) receives next. Packets are inspected from the first one
-    /// that fulfils the filter's part on packets, or may still fulfil it.
+    /// A connection begins, with this packet, which [`packet`](Self::packet) receives next. Packets are
+    /// inspected from the first one that fulfils the filter's part on packets, or may still fulfil it.
     fn begin(&mut self, packet: &InspectedPacket<'_>) -> Self::State;
 
     /// Receives a packet of a connection, in capture order.
     fn packet(&mut self, state: &mut Self::State, packet: &InspectedPacket<'_>);
 
-    /// A connection has ended: writes [`COLUMNS`](Self::COLUMNS) cells. `None`: no packet of the connection was inspected.
+    /// A connection has ended: writes [`COLUMNS`](Self::COLUMNS) cells. `None`: no packet of the connection
+    /// was inspected.
     fn end(&mut self, state: Option<Self::State>, row: &mut RowWriter<'_>);
 
     /// A connection has ended without a row.
@@ -62,8 +63,9 @@ impl<'a> InspectedPacket<'a> {
         ip_proto(&proto_name(flow.table_name()), flow.endpoints().0.address)
     }
 
-    /// The packet of the connection's own layer, from its IP header on: in a tunnel, the inner packet. `None` if the frame does
-    /// not hold the header, because the packet completes a datagram in fragments, for example.
+    /// The packet of the connection's own layer, from its IP header on: in a tunnel, the inner packet. `None`
+    /// if the frame does not hold the header, because the packet completes a datagram in fragments, for
+    /// example.
     pub fn ip_packet(&self) -> Option<&'a [u8]> {
         let (orig, resp) = self.0.flow.endpoints();
         let (from, to) = if self.is_orig() { (orig, resp) } else { (resp, orig) };

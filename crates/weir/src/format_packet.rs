@@ -48,7 +48,8 @@ impl Path {
     }
 }
 
-/// Appends the values that the layers show, the innermost part last; a layer that occurs twice shows its last occurrence.
+/// Appends the values that the layers show, the innermost part last; a layer that occurs twice shows its last
+/// occurrence.
 pub fn push_line(stack: &Stack, outs_of: &[OutValue], outs: &[u64], line: &mut String) {
     let start = line.len();
     let layers: Vec<LayerId> = Path::of_record(outs).layers().collect();

@@ -1,9 +1,9 @@
-//! Pairs of hosts, for programs that divide captures among several runs: which pair a packet belongs to, and of which pairs a run
-//! still has flows.
+//! Pairs of hosts, for programs that divide captures among several runs: which pair a packet belongs to, and
+//! of which pairs a run still has flows.
 //!
-//! The packets between the two outermost addresses, with all fragments and everything in tunnels, are the smallest part of a
-//! capture that a run can be about. A run over some pairs has the rows of these pairs, provided that its source
-//! [states the time](weir_packet::Source::clock) of the whole capture.
+//! The packets between the two outermost addresses, with all fragments and everything in tunnels, are the
+//! smallest part of a capture that a run can be about. A run over some pairs has the rows of these pairs,
+//! provided that its source [states the time](weir_packet::Source::clock) of the whole capture.
 
 use crate::compile::{Ask, Compiler, Options};
 use crate::ticked_worker::TickedWorker;
@@ -33,14 +33,15 @@ pub struct HostPairs {
 pub struct PacketPair {
     /// A number of the two outermost addresses; 0 for packets without addresses, which are one pair.
     pub pair: u64,
-    /// The number of the two innermost addresses, which are those of the packet's innermost connection; the same number if the packet is in
-    /// no tunnel. The same connection may be in several tunnels, or in none: pairs with equal inner ones cannot be divided, and neither
-    /// can a pair and its inner ones.
+    /// The number of the two innermost addresses, which are those of the packet's innermost connection; the
+    /// same number if the packet is in no tunnel. The same connection may be in several tunnels, or in none:
+    /// pairs with equal inner ones cannot be divided, and neither can a pair and its inner ones.
     pub inner: u64,
 }
 
 impl HostPairs {
-    /// Pairs as the stack of `compiler` finds them. A stack without a `dispatch` clause that keeps connections together has only one.
+    /// Pairs as the stack of `compiler` finds them. A stack without a `dispatch` clause that keeps
+    /// connections together has only one.
     ///
     /// # Errors
     /// The options contradict the stack.
@@ -105,8 +106,8 @@ impl FlowWatch {
         &self.0.clock
     }
 
-    /// The number of the first packet of each flow, and the time in nanoseconds since 1970 at which its idle time-out passes if no
-    /// more packets come.
+    /// The number of the first packet of each flow, and the time in nanoseconds since 1970 at which its idle
+    /// time-out passes if no more packets come.
     pub fn live_flows(&self) -> impl Iterator<Item = (u64, i64)> {
         self.0.worker.live_flows()
     }

@@ -1,7 +1,7 @@
 //! Finds the IP header of a flow's packet in a frame.
 //!
-//! The header is found by the flow's addresses and ports, not by the layers around it. The search therefore works for every link
-//! type and in every tunnel that leaves the header as it is.
+//! The header is found by the flow's addresses and ports, not by the layers around it. The search therefore
+//! works for every link type and in every tunnel that leaves the header as it is.
 
 use std::net::IpAddr;
 use weir_engine::flow::Endpoint;
@@ -11,8 +11,9 @@ const EXTENSIONS_MAX: usize = 8;
 /// The protocols whose headers begin with two ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 
-/// The packet of a frame with these ends and this transport protocol, from its IP header on: the outermost one. `None` if the
-/// frame has no such packet, or only a fragment without ports. Cost: a comparison of addresses for each byte before the header.
+/// The packet of a frame with these ends and this transport protocol, from its IP header on: the outermost
+/// one. `None` if the frame has no such packet, or only a fragment without ports. Cost: a comparison of
+/// addresses for each byte before the header.
 pub(crate) fn ip_packet(frame: &[u8], from: Endpoint, to: Endpoint, proto: u8) -> Option<&[u8]> {
     let ports = [from.port as u16, to.port as u16];
     match (from.address, to.address) {

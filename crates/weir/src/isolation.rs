@@ -1,5 +1,6 @@
-//! Isolates callbacks and handlers: a panic of one is caught and counted, and the run continues without the result of this
-//! call. Panics of Weir's own code are not caught: only the calls of user-defined code are inside of [`Isolation::call`].
+//! Isolates callbacks and handlers: a panic of one is caught and counted, and the run continues without the
+//! result of this call. Panics of Weir's own code are not caught: only the calls of user-defined code are
+//! inside of [`Isolation::call`].
 
 use crate::subscription::Subscription;
 use std::any::Any;
@@ -27,7 +28,8 @@ impl Isolation {
         if self.is_off() {
             return None;
         }
-        // Whether the state of a handler is consistent after a panic is up to the handler: the documentation says so.
+        // Whether the state of a handler is consistent after a panic is up to the handler: the documentation
+        // says so.
         catch_unwind(AssertUnwindSafe(call)).map_err(|panic| self.add(&*panic)).ok()
     }
 

@@ -18,8 +18,8 @@ use weir_sessions::{PartLog, ProtocolSet, Session};
 /// An item that a question receives.
 #[derive(Debug)]
 pub enum Item<'a> {
-    /// Rows: of sessions or their parts, of events, of what handlers of streams emit; of packets and connections, if the question
-    /// asks for [rows of them](Shape::as_rows).
+    /// Rows: of sessions or their parts, of events, of what handlers of streams emit; of packets and
+    /// connections, if the question asks for [rows of them](Shape::as_rows).
     Rows(Rows<'a>),
     /// A packet, with its layers.
     Packet {
@@ -54,8 +54,8 @@ pub enum Item<'a> {
     },
     /// In-order bytes of a stream, and its connection.
     Bytes(Box<Flow>, Arc<Bytes>),
-    /// No packet waits to be read, and all results so far have been delivered: a receiver that collects items may
-    /// pass them on. Every question receives this when its source is [idle](weir_packet::Poll::Idle).
+    /// No packet waits to be read, and all results so far have been delivered: a receiver that collects items
+    /// may pass them on. Every question receives this when its source is [idle](weir_packet::Poll::Idle).
     Pause,
 }
 
@@ -66,8 +66,9 @@ pub struct Rows<'a> {
     pub protocol: usize,
     /// The rows and others.
     pub batch: &'a Batch,
-    /// For each row of the batch: the number of the packet that completed the session, or that closed its connection. `None` if
-    /// no packet did: the connection was idle, was replaced or shed, or the capture ended. Empty for rows of packets.
+    /// For each row of the batch: the number of the packet that completed the session, or that closed its
+    /// connection. `None` if no packet did: the connection was idle, was replaced or shed, or the capture
+    /// ended. Empty for rows of packets.
     pub packets: &'a [Option<u64>],
     /// The indexes of the rows in the batch.
     pub range: Range<usize>,
@@ -100,12 +101,14 @@ pub struct Shape {
     pub options: bool,
     /// Sessions come as objects, not as rows; parts of sessions come as both ([`Item::Part`]).
     pub whole: bool,
-    /// Packets come as rows with the [columns of packets](crate::PACKET_COLUMNS), connections as rows of their log; not as objects.
+    /// Packets come as rows with the [columns of packets](crate::PACKET_COLUMNS), connections as rows of
+    /// their log; not as objects.
     pub as_rows: bool,
-    /// The columns that are computed of rows of packets, connections, sessions, and parts of sessions. Other columns are absent.
+    /// The columns that are computed of rows of packets, connections, sessions, and parts of sessions. Other
+    /// columns are absent.
     pub columns: ColumnMask,
-    /// Only sessions of these protocols have rows, whatever other protocols are needed to find them. `None`: all
-    /// wanted protocols.
+    /// Only sessions of these protocols have rows, whatever other protocols are needed to find them. `None`:
+    /// all wanted protocols.
     pub rows: Option<ProtocolSet>,
     /// Instead of sessions, their parts come as rows of this log.
     pub parts: Option<&'static PartLog>,

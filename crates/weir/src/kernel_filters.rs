@@ -1,5 +1,5 @@
-//! The filters of questions for the kernel: the part of a program that decides which packets no question needs, and that counts
-//! packets of connections of which nothing more is wanted.
+//! The filters of questions for the kernel: the part of a program that decides which packets no question
+//! needs, and that counts packets of connections of which nothing more is wanted.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,11 +16,12 @@ use weir_lang::model::{LayerId, Stack};
 use weir_packet::{HeaderRules, KernelFilter, KernelFilters, KernelFlows, LinkType};
 use weir_xdp::{Place, sink, translate};
 
-/// By number of the filter: iterations of the graph's loops that it does, such as one for Ethernet, one for a VLAN tag and one for IP.
-/// It passes packets that need more.
+/// By number of the filter: iterations of the graph's loops that it does, such as one for Ethernet, one for a
+/// VLAN tag and one for IP. It passes packets that need more.
 const TURNS: [u32; 4] = [3, 4, 6, 8];
 
-/// Connections that the kernel has at most. With a key and an entry of some hundred bytes each, they take tens of megabytes.
+/// Connections that the kernel has at most. With a key and an entry of some hundred bytes each, they take
+/// tens of megabytes.
 const FLOWS_MAX: usize = 1 << 16;
 
 /// Makes the filters of compiled questions.
@@ -112,7 +113,8 @@ impl QuestionFilters {
         tables.collect()
     }
 
-    /// Whether the text of the layer says for all variables that the program keeps how steady packets change them.
+    /// Whether the text of the layer says for all variables that the program keeps how steady packets change
+    /// them.
     fn are_steady(&self, layer: LayerId) -> bool {
         let vars = &self.stack.layers[usize::from(layer.0)].protocol.vars;
         let is_of_table = |table: Table| self.tables[table.index()] == layer;

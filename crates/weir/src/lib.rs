@@ -1,9 +1,10 @@
 //! The library for programs: ask a question about network traffic, get packets, connections or sessions.
 //!
-//! * [`Engine`]: filters with callbacks, handlers, user-defined types; added and removed during a run. Begin here.
+//! * [`Engine`]: filters with callbacks, handlers, user-defined types; added and removed during a run. Begin
+//!   here.
 //! * [`Compiler`] turns a stack and questions into a [`Compiled`] program, on which the engine is built.
-//! * [`run`](run()) runs it over a source of packets, on one worker or several, and delivers the results in capture
-//!   order.
+//! * [`run`](run()) runs it over a source of packets, on one worker or several, and delivers the results in
+//!   capture order.
 //! * [`explain`] shows every stage of the compilation.
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! Which addresses belong to the local site: those that are not routed on the Internet, which is Zeek's default
-//! (`Site::local_nets`, `Site::private_address_space`).
+//! Which addresses belong to the local site: those that are not routed on the Internet, which is Zeek's
+//! default (`Site::local_nets`, `Site::private_address_space`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Blocks that IANA's registry of special-purpose addresses marks as not globally reachable (RFC 6890), and multicast
-/// blocks limited to a link or a site (RFC 5771, RFC 2365); each with its prefix length.
+/// Blocks that IANA's registry of special-purpose addresses marks as not globally reachable (RFC 6890), and
+/// multicast blocks limited to a link or a site (RFC 5771, RFC 2365); each with its prefix length.
 const V4: &[([u8; 4], u32)] = &[
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),

@@ -1,4 +1,5 @@
-//! The names that aggregates and records may use: fields of packets with one value, parts of a packet's tuple, columns of rows.
+//! The names that aggregates and records may use: fields of packets with one value, parts of a packet's
+//! tuple, columns of rows.
 
 use crate::compile::Compiler;
 use crate::values::{Part, Source, words_of};

@@ -1,10 +1,10 @@
-//! Brings the results of all workers into one order and delivers them: the order does not depend on the number of
-//! workers.
+//! Brings the results of all workers into one order and delivers them: the order does not depend on the
+//! number of workers.
 //!
-//! Packets that wait for their connection are kept here, in one queue, not by the workers. Which packets wait, in
-//! what order they leave, and which are given up at a bound therefore depends only on the order of the capture. If the
-//! workers have their own sources, there is no such order, and each worker has its own queue: its packets never wait
-//! for connections of another worker.
+//! Packets that wait for their connection are kept here, in one queue, not by the workers. Which packets
+//! wait, in what order they leave, and which are given up at a bound therefore depends only on the order of
+//! the capture. If the workers have their own sources, there is no such order, and each worker has its own
+//! queue: its packets never wait for connections of another worker.
 
 use crate::compile::Compiled;
 use crate::item::{Item, Rows, Shape};
@@ -86,8 +86,8 @@ impl<'a> Merger<'a> {
         self.changes.is_over()
     }
 
-    /// Reports a pause: no packet waits to be read. Results that workers still hold come later, followed by another
-    /// pause.
+    /// Reports a pause: no packet waits to be read. Results that workers still hold come later, followed by
+    /// another pause.
     pub fn pause(&mut self) {
         self.post();
         (0..self.presenter.shapes.len()).for_each(|question| self.changes.item(question, Item::Pause));
@@ -157,7 +157,8 @@ impl<'a> Merger<'a> {
         self.post();
     }
 
-    /// Takes the final results of workers: any number of batches from each. `next` returns a worker's next batch.
+    /// Takes the final results of workers: any number of batches from each. `next` returns a worker's next
+    /// batch.
     pub fn take_rest(&mut self, workers: usize, next: impl Fn(usize) -> Option<Yields>) {
         self.workers = workers;
         let mut queues: Vec<Yields> = (0..workers).map(|_| Yields::default()).collect();
@@ -312,7 +313,8 @@ fn ready_of(ready: &mut Vec<Batch>, question: usize) -> &mut Batch {
     &mut ready[question]
 }
 
-/// The worker with the earliest next result, and the place of the next result of any other worker, with this worker.
+/// The worker with the earliest next result, and the place of the next result of any other worker, with this
+/// worker.
 fn first(queues: &[Yields]) -> Option<(usize, Option<(Order, usize)>)> {
     let next = || queues.iter().enumerate().filter_map(|(worker, queue)| Some((queue.first()?, worker)));
     let (_, worker) = next().min()?;

@@ -7,8 +7,9 @@ use std::time::Duration;
 pub enum Ordering {
     /// The order of the capture, the same whatever the number of workers. One thread reads the source.
     Total,
-    /// The items of each worker in order, those of several workers merged by time. This needs a source that can be
-    /// [split](weir_packet::Source::split), so that each worker reads a part; other sources are read in total order.
+    /// The items of each worker in order, those of several workers merged by time. This needs a source that
+    /// can be [split](weir_packet::Source::split), so that each worker reads a part; other sources are read
+    /// in total order.
     ByWorker {
         /// Limit of the time that an item waits for earlier items of other workers.
         delay: Duration,

@@ -31,8 +31,8 @@ pub struct Outcome {
     pub lost: u64,
     /// Panics of callbacks and handlers, one entry for each subscription that had any.
     pub callback_panics: Vec<CallbackPanics>,
-    /// How often the program was replaced during the run, and the longest time from the request to the new program's
-    /// first burst, without its compilation.
+    /// How often the program was replaced during the run, and the longest time from the request to the new
+    /// program's first burst, without its compilation.
     pub swaps: (u64, Duration),
     /// Packets that each worker received, if there are several workers.
     pub shares: Vec<u64>,

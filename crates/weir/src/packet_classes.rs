@@ -1,4 +1,5 @@
-//! Classes of packets: the first of several filters that a packet matches, at once, before any other packet is seen.
+//! Classes of packets: the first of several filters that a packet matches, at once, before any other packet
+//! is seen.
 
 use crate::compile::{Ask, Compiler, Options};
 use crate::ticked_worker::TickedWorker;
@@ -28,9 +29,9 @@ impl PacketClasses {
     /// The most filters.
     pub const FILTERS_MAX: usize = 15;
 
-    /// The classes of these filters, which are about packets: class 1 is that of the first filter, class 0 that of packets that match none.
-    /// `bpf`: filters are in the syntax of pcap-filter(7).
-    /// A fragment that comes before its datagram is complete matches filters about IP and below.
+    /// The classes of these filters, which are about packets: class 1 is that of the first filter, class 0
+    /// that of packets that match none. `bpf`: filters are in the syntax of pcap-filter(7). A fragment that
+    /// comes before its datagram is complete matches filters about IP and below.
     ///
     /// # Errors
     /// The mistakes of the filters; a filter about connections or sessions.

@@ -31,7 +31,8 @@ pub(crate) struct PacketRows<'a> {
 }
 
 impl PacketRows<'_> {
-    /// Writes a row of a packet with the record `outs`. `meta` describes `frame`, which is empty unless its column is shown.
+    /// Writes a row of a packet with the record `outs`. `meta` describes `frame`, which is empty unless its
+    /// column is shown.
     pub fn write(&self, meta: &PacketMeta, frame: &[u8], outs: &[u64], row: &mut RowWriter<'_>) {
         let shown = |column| self.shown.contains(column);
         let cell = |column, cell| if shown(column) { cell } else { Cell::Absent };

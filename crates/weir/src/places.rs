@@ -12,7 +12,8 @@ use weir_ir::graph::{Graph, Table};
 use weir_packet::Column;
 use weir_sessions::SessionRegistry;
 
-/// Places of a record's numbers in the flows of one table, and the session protocols that the record may name.
+/// Places of a record's numbers in the flows of one table, and the session protocols that the record may
+/// name.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     pub(crate) sessions: Arc<SessionRegistry>,
@@ -88,8 +89,8 @@ impl Places {
         (number(self.packets), bytes)
     }
 
-    /// Payload bytes of a direction for rows. If the sequence is declared with a FIN, its numbers count bytes;
-    /// otherwise the protocol's own count is used, if it counts bytes.
+    /// Payload bytes of a direction for rows. If the sequence is declared with a FIN, its numbers count
+    /// bytes; otherwise the protocol's own count is used, if it counts bytes.
     pub(crate) fn bytes(&self, flow: &FlowView<'_>, responder: bool) -> u64 {
         match self.bytes {
             Some(place) if self.has_fin.is_none() => {

@@ -2,8 +2,8 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The processors for the threads of a run: thread `n` runs on the `n`-th of them, from the first one again if there are
-/// fewer. Empty: the system selects.
+/// The processors for the threads of a run: thread `n` runs on the `n`-th of them, from the first one again
+/// if there are fewer. Empty: the system selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Processors(Vec<usize>);
 

@@ -42,7 +42,8 @@ impl Question {
         Self { ask, shape, make: None, losses: Arc::default(), key: None }
     }
 
-    /// Computes only these columns of rows. Layers and texts of packets that are not shown are not written by the program, either.
+    /// Computes only these columns of rows. Layers and texts of packets that are not shown are not written by
+    /// the program, either.
     pub fn show_columns(&mut self, columns: ColumnMask) {
         self.shape.columns = columns;
         let need = &mut self.ask.need;
@@ -52,8 +53,8 @@ impl Question {
         }
     }
 
-    /// A question about the streams of flows of which at least one packet matches `filter`. `make` creates the
-    /// handler of each worker; the rows that handlers emit are the items of the question.
+    /// A question about the streams of flows of which at least one packet matches `filter`. `make` creates
+    /// the handler of each worker; the rows that handlers emit are the items of the question.
     pub fn of_streams<H: StreamHandler>(
         filter: &str,
         params: StreamParams,
@@ -77,8 +78,9 @@ impl Question {
         Self { make: Some(make), ..Self::new(ask, Shape::default()) }
     }
 
-    /// A question about the records of connections, also of those that go on: `every` says how often. Its items are
-    /// [`Item::Tracked`](crate::Item::Tracked) with the state `()`. The records name the application protocol.
+    /// A question about the records of connections, also of those that go on: `every` says how often. Its
+    /// items are [`Item::Tracked`](crate::Item::Tracked) with the state `()`. The records name the
+    /// application protocol.
     pub fn of_records(filter: &str, every: Every) -> Self {
         // The state `()` has no code that could panic.
         let isolation = Isolation::default();
@@ -89,7 +91,8 @@ impl Question {
         Self { ask: Ask { need, ..whole.ask }, make: Some(make), ..whole }
     }
 
-    /// A question about the rows of connections, to which inspectors add columns. `make` makes the inspector of each worker.
+    /// A question about the rows of connections, to which inspectors add columns. `make` makes the inspector
+    /// of each worker.
     pub fn of_inspected_flows<I: FlowInspector>(
         filter: &str,
         make: impl Fn() -> I + Send + Sync + 'static,
@@ -101,7 +104,8 @@ impl Question {
         Self { make: Some(make), ..Self::new(ask, Shape { as_rows: true, ..Shape::default() }) }
     }
 
-    /// What the question loses in the engine, from now on and while it runs. Clones of a question share its counters.
+    /// What the question loses in the engine, from now on and while it runs. Clones of a question share its
+    /// counters.
     pub fn losses(&self) -> Arc<QuestionLosses> {
         Arc::clone(&self.losses)
     }

@@ -1,5 +1,5 @@
-//! A view of a connection's record, from which objects ([`Connection`](crate::Connection)) and rows are made. A row has only the
-//! values that its question shows: identifiers, for example, are costly.
+//! A view of a connection's record, from which objects ([`Connection`](crate::Connection)) and rows are made.
+//! A row has only the values that its question shows: identifiers, for example, are costly.
 
 use crate::conn_state::{conn_state, icmp_code};
 use crate::flow_id;
@@ -64,8 +64,8 @@ impl<'a> Record<'a> {
         Self { flow, places, ends: flow.endpoints() }
     }
 
-    /// Writes a row: the columns of records, and after these the columns of events `on end`. Columns that are not `shown` are
-    /// absent.
+    /// Writes a row: the columns of records, and after these the columns of events `on end`. Columns that are
+    /// not `shown` are absent.
     pub fn write(&self, shown: ColumnMask, row: &mut RowWriter<'_>) {
         for column in 0..COLUMNS.len() + self.places.end_columns.len() {
             match shown.contains(column) {

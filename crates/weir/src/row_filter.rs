@@ -1,8 +1,9 @@
-//! Filters on the columns of rows: of parts of sessions (files, certificates), and of what inspectors add to connections. The
-//! program finds the sessions or connections; the columns of a row decide whether it is shown: `files.mime_type == "text/html"`.
+//! Filters on the columns of rows: of parts of sessions (files, certificates), and of what inspectors add to
+//! connections. The program finds the sessions or connections; the columns of a row decide whether it is
+//! shown: `files.mime_type == "text/html"`.
 //!
-//! A filter is split at its outermost `and`s: terms that name columns of the rows stay here, the others go to the
-//! program.
+//! A filter is split at its outermost `and`s: terms that name columns of the rows stay here, the others go to
+//! the program.
 
 use crate::compile::{Compiler, sources_of};
 use crate::deferred_predicate::lower_predicate;
@@ -73,8 +74,8 @@ impl Node {
     }
 }
 
-/// The columns of rows that filters know as fields, in addition to those of the stack. The program knows nothing of these fields:
-/// they decide about rows.
+/// The columns of rows that filters know as fields, in addition to those of the stack. The program knows
+/// nothing of these fields: they decide about rows.
 #[derive(Debug, Clone)]
 pub struct RowFields {
     parts: PartFields,
@@ -106,7 +107,8 @@ impl RowFields {
         StackCatalog::with_parts(compiler.stack(), compiler.sessions(), Some(self.parts))
     }
 
-    /// Splits a filter into a filter for the program and a condition on rows; `None` if the filter names none of these fields.
+    /// Splits a filter into a filter for the program and a condition on rows; `None` if the filter names none
+    /// of these fields.
     ///
     /// # Errors
     /// All errors in the filter, and an alternative that combines these fields with others.

@@ -1,6 +1,6 @@
-//! Runs a compiled program over a source, on one worker or several (`workers`; `split_run` if each worker has its own
-//! source). The results of workers (`worker_output`) are brought into one order (`ordered_merge`) that does not
-//! depend on their number, or merged by time (`timed_merge`) if workers have their own sources.
+//! Runs a compiled program over a source, on one worker or several (`workers`; `split_run` if each worker has
+//! its own source). The results of workers (`worker_output`) are brought into one order (`ordered_merge`)
+//! that does not depend on their number, or merged by time (`timed_merge`) if workers have their own sources.
 
 use crate::compile::{Compiled, Compiler};
 use crate::item::Shape;
@@ -16,15 +16,15 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_packet::{Poll, Source};
 
-/// Whether each worker may read a part of the source by itself. Workers that share tables must not be far apart in time, so one
-/// thread reads for them.
+/// Whether each worker may read a part of the source by itself. Workers that share tables must not be far
+/// apart in time, so one thread reads for them.
 fn is_separable(compiled: &Compiled) -> bool {
     let tables = &compiled.plan.program.graph().tables;
     one_worker(&compiled.stack).is_none() && !tables.iter().any(|table| table.scattered)
 }
 
-/// Runs `compiled` over `source` with `workers` workers; `changes` receives every item in order, and may change the
-/// questions during the run. Errors of the source are in the outcome.
+/// Runs `compiled` over `source` with `workers` workers; `changes` receives every item in order, and may
+/// change the questions during the run. Errors of the source are in the outcome.
 pub(crate) fn run_changing(
     compiler: &Compiler,
     compiled: Compiled,

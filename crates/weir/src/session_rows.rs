@@ -1,6 +1,6 @@
-//! Rows of sessions, and of parts of them (files, certificates): first the connection, then the log's own columns,
-//! with Zeek's names (<https://docs.zeek.org/en/master/logs/>). The columns follow from the registries of protocols
-//! and of parts.
+//! Rows of sessions, and of parts of them (files, certificates): first the connection, then the log's own
+//! columns, with Zeek's names (<https://docs.zeek.org/en/master/logs/>). The columns follow from the
+//! registries of protocols and of parts.
 
 use crate::flow_id;
 use crate::item::Shape;
@@ -56,9 +56,9 @@ enum Rows {
 }
 
 impl Log {
-    /// The log of a session protocol: shared with other protocols if it is the first of these (the log of TLS also
-    /// has DTLS), else of its own sessions alone; or the log of parts of sessions of this name. `None` if the
-    /// registry has neither.
+    /// The log of a session protocol: shared with other protocols if it is the first of these (the log of TLS
+    /// also has DTLS), else of its own sessions alone; or the log of parts of sessions of this name. `None`
+    /// if the registry has neither.
     pub fn of(registry: &SessionRegistry, name: &str) -> Option<Self> {
         let Some(number) = registry.number_of(name) else {
             return Self::of_parts(registry).find(|log| log.ask == name);
@@ -98,8 +98,8 @@ impl Log {
         })
     }
 
-    /// The same log with a last column `proto`, unless it has one: Suricata's events name the transport protocol. A
-    /// question takes the column over by the log's [`shape`](Self::shape).
+    /// The same log with a last column `proto`, unless it has one: Suricata's events name the transport
+    /// protocol. A question takes the column over by the log's [`shape`](Self::shape).
     #[must_use]
     pub fn with_carrier(self) -> Self {
         Self { carrier: true, ..self }
@@ -159,8 +159,8 @@ impl Log {
         }
     }
 
-    /// The columns as fields, with the names that filters on the log's rows know: the fields' names, and the columns'
-    /// names after the log's. `None` for logs of sessions, whose names all filters know.
+    /// The columns as fields, with the names that filters on the log's rows know: the fields' names, and the
+    /// columns' names after the log's. `None` for logs of sessions, whose names all filters know.
     pub(crate) fn fields_of_parts(&self) -> Option<PartFields> {
         static FIELDS: Mutex<Vec<(&str, &[Field])>> = Mutex::new(vec![]);
         let Rows::Parts(log) = self.rows else { return None };
@@ -239,8 +239,8 @@ fn names_files(field: &Field) -> bool {
     field.column.ends_with("fuid") || field.column.ends_with("fuids")
 }
 
-/// Fields whose value also depends on the connection: a function of the connection, the field's own value, and other
-/// fields.
+/// Fields whose value also depends on the connection: a function of the connection, the field's own value,
+/// and other fields.
 const OF_CONNECTION: &[(&str, OfConnection)] = &[
     ("files.local_orig", |ends, _, read| {
         let sender = if read("files.is_orig") == Value::Bool(true) { 0 } else { 2 };
@@ -371,7 +371,8 @@ impl RowMaker {
         head + logged(self.fields, self.head()).count() + usize::from(self.has_carrier)
     }
 
-    /// Writes the row of a session, or of a part. Columns that are not `shown` are absent, and are not computed.
+    /// Writes the row of a session, or of a part. Columns that are not `shown` are absent, and are not
+    /// computed.
     pub fn write(
         &self,
         shown: ColumnMask,

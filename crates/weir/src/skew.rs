@@ -1,8 +1,8 @@
 //! Bounds how far workers that share tables are apart in time.
 //!
-//! A worker that is ahead may find a flow idle of which another worker still has packets. All packets in flight
-//! therefore lie within half of the shortest time-out of the shared tables: rows differ from those of one worker only
-//! where a flow was idle for more than half of its time-out.
+//! A worker that is ahead may find a flow idle of which another worker still has packets. All packets in
+//! flight therefore lie within half of the shortest time-out of the shared tables: rows differ from those of
+//! one worker only where a flow was idle for more than half of its time-out.
 
 use weir_compile::dispatch::is_shared;
 use weir_ir::abi::TIMEOUT_MS;
@@ -39,8 +39,8 @@ impl Skew {
         self.rest.take()
     }
 
-    /// Keeps packets of a burst back that are too far from the first packet in flight. Returns whether there are such
-    /// packets. The memory of the burst may be held.
+    /// Keeps packets of a burst back that are too far from the first packet in flight. Returns whether there
+    /// are such packets. The memory of the burst may be held.
     pub fn cut(&mut self, burst: &mut Burst) -> bool {
         let Some(begin) = burst.packets.first().map(|packet| packet.time.0) else { return false };
         let first = *self.first.get_or_insert(begin);

@@ -1,6 +1,6 @@
-//! Runs several workers, each of which polls its own source, such as a queue of a network card. No thread stands
-//! between a source and its worker. This thread delivers the workers' results, merged by time (`timed_merge`), and
-//! changes their programs.
+//! Runs several workers, each of which polls its own source, such as a queue of a network card. No thread
+//! stands between a source and its worker. This thread delivers the workers' results, merged by time
+//! (`timed_merge`), and changes their programs.
 
 use crate::compile::Compiled;
 use crate::ordered_merge::Merger;
@@ -86,7 +86,8 @@ impl Workers {
         }
     }
 
-    /// Waits for a report, until a portion or a pause is due at the latest, and processes all available reports.
+    /// Waits for a report, until a portion or a pause is due at the latest, and processes all available
+    /// reports.
     fn wait(&mut self) {
         let now = Instant::now();
         let until_due = self.merge.next_due().map_or(PAUSE, |due| due.saturating_duration_since(now));

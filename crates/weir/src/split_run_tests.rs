@@ -205,8 +205,8 @@ fn shared_tables_survive_changes() {
     }
 }
 
-/// A source with two parts: one has a packet; the other one has nothing, not even a time, until the packet was
-/// delivered.
+/// A source with two parts: one has a packet; the other one has nothing, not even a time, until the packet
+/// was delivered.
 struct HalfIdle;
 
 /// A part of that source.
@@ -257,8 +257,8 @@ fn rows_come_within_the_delay_although_a_worker_is_idle() {
     assert!(HAS_ROW.load(Relaxed), "the run ends once they came");
 }
 
-/// A source with two parts: the first has the start of a TCP connection, and stays open until the second part's datagrams
-/// were delivered, or for a second at most.
+/// A source with two parts: the first has the start of a TCP connection, and stays open until the second
+/// part's datagrams were delivered, or for a second at most.
 struct OneWaits;
 
 static HAS_DATAGRAM: AtomicBool = AtomicBool::new(false);

@@ -16,27 +16,29 @@ pub fn path_need() -> Need {
     Need { packets: true, path: true, ..Need::default() }
 }
 
-/// The questions whose answers [`Stats`] adds up: packets with their layers, and connections, whose ends are the
-/// talkers.
+/// The questions whose answers [`Stats`] adds up: packets with their layers, and connections, whose ends are
+/// the talkers.
 pub fn stats_asks(filter: &str) -> [Ask; 2] {
     let ask = |need, want| Ask { filter: filter.to_string(), need, want };
     [ask(path_need(), Want::Packets), ask(Need::default(), Want::Connections)]
 }
 
-/// Limit of hosts, of conversations and of names that are counted separately; further ones are counted together.
+/// Limit of hosts, of conversations and of names that are counted separately; further ones are counted
+/// together.
 const ENTRIES_MAX: usize = 1 << 20;
 
 /// Limit of services that are counted separately.
 const SERVICES_MAX: usize = 1 << 12;
 
-/// Longer names are cut, as in a hostile `Host` header; a name in DNS has at most 255 bytes (RFC 1035, section 2.3.4).
+/// Longer names are cut, as in a hostile `Host` header; a name in DNS has at most 255 bytes (RFC 1035,
+/// section 2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
 /// Limit of layer paths that are counted separately: hostile nesting can produce any number of paths.
 const PATHS_MAX: usize = 1 << 14;
 
-/// Size classes of packets, as in RMON (RFC 2819, `etherStatsPkts64Octets` and following): the largest size of each
-/// class, and its name. Larger packets belong to the last class.
+/// Size classes of packets, as in RMON (RFC 2819, `etherStatsPkts64Octets` and following): the largest size
+/// of each class, and its name. Larger packets belong to the last class.
 const SIZES: [(u32, &str); 7] = [
     (63, "0-63"),
     (64, "64"),
@@ -110,7 +112,8 @@ pub struct Tally<K, C> {
 }
 
 impl<K: Hash + Eq + Ord + Clone, C: Default + Copy> Tally<K, C> {
-    /// No counts, for as many subjects as fit into `memory_max` bytes; each needs `more` bytes beside its entry.
+    /// No counts, for as many subjects as fit into `memory_max` bytes; each needs `more` bytes beside its
+    /// entry.
     fn new(memory_max: usize, more: usize) -> Self {
         // While a table grows, it has twice the entries, and the smaller table exists as well.
         let max = ENTRIES_MAX.min(memory_max / (3 * size_of::<(K, C)>() + more));

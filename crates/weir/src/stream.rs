@@ -1,7 +1,8 @@
 //! Streams for programs: a handler is called when a stream begins, with its bytes in order, and when it ends.
 //!
-//! Several handlers, each with its own filter, cutoff and chunks, share one reassembly. Each worker has its own
-//! handlers, and all calls for a stream come from one worker; so handlers share nothing and need no locks.
+//! Several handlers, each with its own filter, cutoff and chunks, share one reassembly. Each worker has its
+//! own handlers, and all calls for a stream come from one worker; so handlers share nothing and need no
+//! locks.
 //!
 //! ```no_run
 //! use weir::Engine;

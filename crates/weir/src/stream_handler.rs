@@ -28,19 +28,20 @@ pub trait StreamHandler: Send + 'static {
     }
 
     /// In-order bytes, with [their packets](Chunk::packets) if the subscription [includes
-    /// them](weir_engine::stream::StreamParams::packets). Without chunks, each call has the bytes that one packet
-    /// added.
+    /// them](weir_engine::stream::StreamParams::packets). Without chunks, each call has the bytes that one
+    /// packet added.
     fn data(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>);
 
-    /// The stream is complete: its end (TCP: the FIN) is in order, and all bytes before the end have been delivered,
-    /// up to the cutoff. At most one call per stream; a stream that is reset or abandoned has no such call.
+    /// The stream is complete: its end (TCP: the FIN) is in order, and all bytes before the end have been
+    /// delivered, up to the cutoff. At most one call per stream; a stream that is reset or abandoned has no
+    /// such call.
     fn closed(&mut self, state: &mut Self::State, stream: &mut Stream<'_, '_>) {
         let _ = (state, stream);
     }
 
-    /// The connection of the stream ends, and the counters are final. A closed TCP connection ends after 5 s of packet
-    /// time, because its last segments may be sent again. Other reasons: a time-out, lack of memory, the end of the
-    /// capture.
+    /// The connection of the stream ends, and the counters are final. A closed TCP connection ends after 5 s
+    /// of packet time, because its last segments may be sent again. Other reasons: a time-out, lack of
+    /// memory, the end of the capture.
     fn terminated(&mut self, state: Self::State, stream: &mut Stream<'_, '_>, reason: EndReason) {
         let _ = (state, stream, reason);
     }
@@ -119,8 +120,8 @@ impl Stream<'_, '_> {
         Connection::read(self.handle.flow, self.places)
     }
 
-    /// The number of packets, and of payload bytes up to the last one seen, including missing ones. Valid only if the
-    /// handler [needs the record](StreamHandler::RECORD).
+    /// The number of packets, and of payload bytes up to the last one seen, including missing ones. Valid
+    /// only if the handler [needs the record](StreamHandler::RECORD).
     pub fn volume(&self) -> (u64, u64) {
         let (packets, _) = self.places.volume(self.handle.flow, !self.is_orig());
         let seen_bytes = self.seen_bytes();
@@ -134,17 +135,18 @@ impl Stream<'_, '_> {
         bytes.max(self.offset())
     }
 
-    /// Payload bytes that the stream leaves out because its receiver rejects their segments: segments with invalid flags,
-    /// and resets. In strict mode, the receiver also rejects segments with a wrong checksum or an old timestamp.
+    /// Payload bytes that the stream leaves out because its receiver rejects their segments: segments with
+    /// invalid flags, and resets. In strict mode, the receiver also rejects segments with a wrong checksum or
+    /// an old timestamp.
     ///
     /// The number is valid only if the handler [needs the record](StreamHandler::RECORD).
     pub fn refused_bytes(&self) -> u64 {
         self.places.refused_bytes(self.handle.flow, !self.is_orig())
     }
 
-    /// Payload bytes that the stream leaves out because they lie outside of the connection. Such bytes have sequence
-    /// numbers before the first one or after the FIN, or come before the handshake. In strict mode, bytes beyond the
-    /// receiver's window count, too.
+    /// Payload bytes that the stream leaves out because they lie outside of the connection. Such bytes have
+    /// sequence numbers before the first one or after the FIN, or come before the handshake. In strict mode,
+    /// bytes beyond the receiver's window count, too.
     ///
     /// The number is valid only if the handler [needs the record](StreamHandler::RECORD).
     pub fn outside_bytes(&self) -> u64 {
@@ -266,7 +268,8 @@ impl<H: StreamHandler> ErasedStreamHandler for Typed<H> {
     fn terminated(&mut self, stream: &mut Stream<'_, '_>, reason: EndReason) {
         let number = stream.handle.state.user;
         let end = |handler: &mut H, state: &mut _| handler.terminated(std::mem::take(state), stream, reason);
-        // Otherwise the state may be that of the previous stream. Panics are few, and without calls there are no new states.
+        // Otherwise the state may be that of the previous stream. Panics are few, and without calls there are
+        // no new states.
         if self.call(number, end) {
             self.free.push(number);
         }

@@ -1,18 +1,19 @@
 //! Merges the results of workers with their own sources by time, within a bounded delay.
 //!
-//! No number orders packets of different sources, so there is no total order. The results of one worker keep their
-//! order. A portion of results is delivered when every other worker has reached its time, or at the latest `delay`
-//! after it arrived: a worker whose source is idle and knows no time, or whose thread is busy, holds up the others no
-//! longer than that.
+//! No number orders packets of different sources, so there is no total order. The results of one worker keep
+//! their order. A portion of results is delivered when every other worker has reached its time, or at the
+//! latest `delay` after it arrived: a worker whose source is idle and knows no time, or whose thread is busy,
+//! holds up the others no longer than that.
 //!
-//! The time of packets orders portions; the time of the machine, which callers pass as an argument, bounds the delay.
+//! The time of packets orders portions; the time of the machine, which callers pass as an argument, bounds
+//! the delay.
 
 use crate::yields::Yields;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::{Duration, Instant};
 
-/// Limit of the results that wait for other workers. Beyond the limit the earliest portion is delivered before its
-/// delay is over; nothing is lost.
+/// Limit of the results that wait for other workers. Beyond the limit the earliest portion is delivered
+/// before its delay is over; nothing is lost.
 const RESULTS_MAX: usize = 1 << 18;
 
 /// Yields of one worker, in its order.
@@ -78,7 +79,8 @@ impl TimedMerge {
         }
     }
 
-    /// Adds the results of a worker that has reached `time`; they may be empty. `now` is the time of the machine.
+    /// Adds the results of a worker that has reached `time`; they may be empty. `now` is the time of the
+    /// machine.
     pub fn push(&mut self, worker: usize, time: i64, yields: Yields, now: Instant) {
         let reached = &mut self.reached[worker];
         // A clock that was set back must not change the order of a worker's results.

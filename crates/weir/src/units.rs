@@ -1,10 +1,10 @@
 //! Assigns packets to units of work: all packets of a unit are processed by one worker.
 //!
-//! A unit is usually one connection. Connections that share packets are one unit, the pair of hosts of the outermost
-//! addresses: a tunnel over UDP and the connections inside the tunnel. Fragments belong to the unit of their datagram,
-//! which its first fragment determines; the first fragments of a batch are known before its packets are assigned. A
-//! packet that shows too late that two units belong together is *astray*: rows of its connection or datagram may differ
-//! from those of a run with one worker.
+//! A unit is usually one connection. Connections that share packets are one unit, the pair of hosts of the
+//! outermost addresses: a tunnel over UDP and the connections inside the tunnel. Fragments belong to the unit
+//! of their datagram, which its first fragment determines; the first fragments of a batch are known before
+//! its packets are assigned. A packet that shows too late that two units belong together is *astray*: rows of
+//! its connection or datagram may differ from those of a run with one worker.
 
 use std::collections::{HashMap, VecDeque};
 use weir_compile::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
@@ -13,20 +13,23 @@ use weir_compile::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
 const ENTRIES_MIN: usize = 1 << 10;
 const ENTRIES_MAX: usize = 1 << 18;
 
-/// … and the bytes of a worker's memory for each of these entries: all tables together take at most a sixteenth of that
-/// memory, 64 bytes for each entry of four tables with two generations.
+/// … and the bytes of a worker's memory for each of these entries: all tables together take at most a
+/// sixteenth of that memory, 64 bytes for each entry of four tables with two generations.
 const MEMORY_PER_ENTRY: usize = 16 * 4 * 2 * 64;
 
 /// The keys of a packet, as the program computes them from its bytes; 0: the packet has no such key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PacketKeys {
-    /// The pair of hosts of the outermost addresses, and of the innermost ones: equal if the packet is in no tunnel.
+    /// The pair of hosts of the outermost addresses, and of the innermost ones: equal if the packet is in no
+    /// tunnel.
     pub hosts: u64,
     pub inner_hosts: u64,
-    /// The outermost connection, or [`DISPATCH_UNKNOWN`]; and the innermost one: equal if the packet has one connection.
+    /// The outermost connection, or [`DISPATCH_UNKNOWN`]; and the innermost one: equal if the packet has one
+    /// connection.
     pub outermost: u64,
     pub innermost: u64,
-    /// The outermost datagram of which the packet is a fragment, and the innermost one: equal if there is one.
+    /// The outermost datagram of which the packet is a fragment, and the innermost one: equal if there is
+    /// one.
     pub datagram: u64,
     pub inner_datagram: u64,
 }
@@ -54,13 +57,15 @@ impl PacketKeys {
 pub(crate) struct Units {
     /// Connections that carry other connections.
     carriers: Recent<()>,
-    /// Units of the connections that are part of a pair of hosts: others carry them, or fragments came out of order.
+    /// Units of the connections that are part of a pair of hosts: others carry them, or fragments came out of
+    /// order.
     joined: Recent<u64>,
     /// Units of datagrams that arrive in fragments, and whether their first fragment has arrived.
     datagrams: Recent<(u64, bool)>,
     /// The first fragments of the batch, by datagram; of several, the first one that has not arrived yet.
     first: HashMap<u64, VecDeque<PacketKeys>>,
-    /// Pairs of hosts whose later fragments arrived before the first ones: their new connections are one unit.
+    /// Pairs of hosts whose later fragments arrived before the first ones: their new connections are one
+    /// unit.
     unordered: Recent<()>,
 }
 
@@ -105,8 +110,8 @@ impl Units {
         }
     }
 
-    /// The unit of a packet; 0 for packets without addresses. `is_unit`: whether a connection may be a unit already.
-    /// The second value says that the packet is astray.
+    /// The unit of a packet; 0 for packets without addresses. `is_unit`: whether a connection may be a unit
+    /// already. The second value says that the packet is astray.
     pub fn of(&mut self, keys: PacketKeys, is_unit: impl Fn(u64) -> bool) -> (u64, bool) {
         let (outer, inner) = (keys.datagram, keys.inner_datagram);
         if outer == 0 {
@@ -126,15 +131,16 @@ impl Units {
         if is_first {
             whole = self.begin_datagram(inner, whole);
         }
-        // The packet is the first fragment of the outer datagram, and may contain a later one of the inner datagram.
+        // The packet is the first fragment of the outer datagram, and may contain a later one of the inner
+        // datagram.
         if outer != inner {
             whole = self.begin_datagram(outer, whole);
         }
         (whole, is_astray || whole != unit)
     }
 
-    /// The unit of a datagram whose first fragment belongs to `unit`. If later fragments came before, the datagram stays
-    /// whole, and its connection does not.
+    /// The unit of a datagram whose first fragment belongs to `unit`. If later fragments came before, the
+    /// datagram stays whole, and its connection does not.
     fn begin_datagram(&mut self, datagram: u64, unit: u64) -> u64 {
         let before = self.datagrams.get(datagram).filter(|(_, has_first)| !has_first);
         let whole = before.map_or(unit, |(unit, _)| unit);

@@ -1,5 +1,5 @@
-//! Values of records: the fields of packets, the parts of a packet's tuple, and the columns of rows, as the words that groups are
-//! made of.
+//! Values of records: the fields of packets, the parts of a packet's tuple, and the columns of rows, as the
+//! words that groups are made of.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_compile::{PacketValue, TuplePart, ValueList, ValueOf};
@@ -131,7 +131,8 @@ pub(crate) fn fill(places: &[Place], words: &mut [u64], outs: &[u64]) -> u64 {
 }
 
 impl Part {
-    /// The value that words of a packet stand for; `layers`: the names of the stack's layers. Texts are no words.
+    /// The value that words of a packet stand for; `layers`: the names of the stack's layers. Texts are no
+    /// words.
     pub fn cell<'a>(&self, words: &[u64], layers: &'a [String]) -> Cell<'a> {
         let low = words.last().copied().unwrap_or(0);
         if self.source == Source::Packet(ValueOf::Tuple(TuplePart::Layer)) {

@@ -1,5 +1,5 @@
-//! Warns of filters on columns and fields with a small set of values that name a value outside this set, which is
-//! probably a mistake.
+//! Warns of filters on columns and fields with a small set of values that name a value outside this set,
+//! which is probably a mistake.
 
 use crate::conn_state::CONN_STATES;
 use crate::connection::COLUMNS;

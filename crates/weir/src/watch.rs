@@ -31,8 +31,8 @@ impl Glance {
     }
 }
 
-/// Shows the counters of a run while it goes on; clones show the same run. They are at most 100 ms old while packets or
-/// idle times come.
+/// Shows the counters of a run while it goes on; clones show the same run. They are at most 100 ms old while
+/// packets or idle times come.
 #[derive(Debug, Clone, Default)]
 pub struct Watch(Arc<Mutex<Posted>>);
 

@@ -1,19 +1,21 @@
-//! The workers of a run, and the batches that wait for them. A worker is not bound to a thread: any thread that has
-//! nothing else to do runs a worker that has batches.
+//! The workers of a run, and the batches that wait for them. A worker is not bound to a thread: any thread
+//! that has nothing else to do runs a worker that has batches.
 //!
-//! With `-j N` a run therefore has N threads. The thread that reads and dispatches runs workers, too, while enough
-//! batches wait. With a thread for each worker and another one for reading, a core was often idle while two threads
-//! shared another core.
+//! With `-j N` a run therefore has N threads. The thread that reads and dispatches runs workers, too, while
+//! enough batches wait. With a thread for each worker and another one for reading, a core was often idle
+//! while two threads shared another core.
 
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 
-/// Batches that wait or are not merged, at most: enough to keep all threads busy, and few enough that packets stay in
-/// the cache until they are processed. Four times as many packets cost 10 % more processor time (2026-11).
+/// Batches that wait or are not merged, at most: enough to keep all threads busy, and few enough that packets
+/// stay in the cache until they are processed. Four times as many packets cost 10 % more processor time
+/// (2026-11).
 pub(crate) const BATCHES_MAX: usize = 16;
-/// Limit of batches that a thread processes before it looks for other work. A worker that moves to another core brings
-/// its tables into the cache of that core: with single batches, this cost up to a fifth of the processor time (2026-11).
-/// At most half of all batches, so that the other half keeps other threads busy meanwhile.
+/// Limit of batches that a thread processes before it looks for other work. A worker that moves to another
+/// core brings its tables into the cache of that core: with single batches, this cost up to a fifth of the
+/// processor time (2026-11). At most half of all batches, so that the other half keeps other threads busy
+/// meanwhile.
 const BATCHES_AT_ONCE_MAX: usize = BATCHES_MAX / 2;
 /// Limit of a worker's results that wait for the merger while the worker is at the end of its work.
 const FINAL_RESULTS_MAX: usize = 16;
@@ -72,7 +74,8 @@ struct Done<W: BatchWorker> {
     is_finished: bool,
 }
 
-/// Ends all threads of a run when it is dropped, also by a panic, so that no thread waits for one that has ended.
+/// Ends all threads of a run when it is dropped, also by a panic, so that no thread waits for one that has
+/// ended.
 pub(crate) struct EndAll<'a, W: BatchWorker>(pub &'a WorkQueues<W>);
 
 impl<W: BatchWorker> Drop for EndAll<'_, W> {
@@ -94,7 +97,8 @@ impl<W: BatchWorker> WorkQueues<W> {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Appends a batch: each worker gets its share. Returns `false` if a thread has panicked, so the run must end.
+    /// Appends a batch: each worker gets its share. Returns `false` if a thread has panicked, so the run must
+    /// end.
     pub fn push(&self, shares: Vec<W::Batch>) -> bool {
         let mut state = self.lock();
         for (queue, share) in state.queues.iter_mut().zip(shares) {
@@ -110,8 +114,8 @@ impl<W: BatchWorker> WorkQueues<W> {
         self.changed.notify_all();
     }
 
-    /// Removes and returns the next results of a worker: of a batch, then final ones. Until the results are available,
-    /// this thread runs workers. `None`: no results follow, or a thread has panicked.
+    /// Removes and returns the next results of a worker: of a batch, then final ones. Until the results are
+    /// available, this thread runs workers. `None`: no results follow, or a thread has panicked.
     pub fn take(&self, index: usize) -> Option<W::Results> {
         let mut state = self.lock();
         loop {
@@ -131,8 +135,8 @@ impl<W: BatchWorker> WorkQueues<W> {
         (0..workers).map(|worker| self.take(worker).unwrap_or_default()).collect()
     }
 
-    /// Runs workers until all work is done. The worker `first` is preferred, so its tables stay in the cache of the
-    /// thread's core.
+    /// Runs workers until all work is done. The worker `first` is preferred, so its tables stay in the cache
+    /// of the thread's core.
     pub fn work(&self, first: usize) {
         let mut state = self.lock();
         while !state.is_over && !state.queues.iter().all(|queue| queue.is_finished) {

@@ -45,8 +45,8 @@ impl WorkerLoop {
         }
     }
 
-    /// Polls the source once, and processes its packets, or the time that it claims. While many flows end at the same
-    /// time, `deliver` takes the results so far.
+    /// Polls the source once, and processes its packets, or the time that it claims. While many flows end at
+    /// the same time, `deliver` takes the results so far.
     pub fn step(
         &mut self,
         source: &mut dyn Source,

@@ -51,7 +51,8 @@ pub struct Presenter {
 }
 
 impl Presenter {
-    /// Carries the counts of questions over from `before`: a question that takes the number of a removed one begins at 0.
+    /// Carries the counts of questions over from `before`: a question that takes the number of a removed one
+    /// begins at 0.
     pub fn carry_over(&self, before: &Presenter, matched: &mut Vec<u64>) {
         matched.resize(self.is_asked.len(), 0);
         let was_asked = |question: usize| before.is_asked.get(question).copied().unwrap_or(false);
@@ -222,8 +223,8 @@ impl Collector {
         true
     }
 
-    /// Ends the pipelines of questions that are not among the next ones, whose workers `make` makes. Called before questions
-    /// change, while the caller still takes results for the previous ones.
+    /// Ends the pipelines of questions that are not among the next ones, whose workers `make` makes. Called
+    /// before questions change, while the caller still takes results for the previous ones.
     pub fn end_pipelines(&mut self, make: &[Option<MakeQuestionWorker>]) {
         for question in 0..self.question_workers.len() {
             if make.get(question).is_none_or(Option::is_none) {
@@ -239,7 +240,8 @@ impl Collector {
         }
     }
 
-    /// Adds the row of a session. `same_as`: another question whose last row is of this session; that row is copied.
+    /// Adds the row of a session. `same_as`: another question whose last row is of this session; that row is
+    /// copied.
     fn session_row(
         &mut self,
         place: RowPlace,
@@ -488,7 +490,8 @@ impl Subscriber for Collector {
         }
         let rows = presenter.sessions[question];
         if rows.contains(protocol) && !self.is_counted(question) {
-            // Several questions may receive the same row in succession, and fingerprints and certificates are costly.
+            // Several questions may receive the same row in succession, and fingerprints and certificates are
+            // costly.
             let has_same_columns = |from: usize| presenter.shapes[from].columns == shape.columns;
             let same = self.last_row.take();
             let same = same.filter(|(of, from)| Arc::ptr_eq(of, session) && has_same_columns(*from));

@@ -1,6 +1,6 @@
-//! Runs several workers: this thread reads bursts, computes each packet's keys with a small program (lowered from the
-//! stack's `dispatch` clause), passes the packets to their workers, and takes the results. While enough packets wait,
-//! this thread runs workers, as all other threads do (`work_queues`).
+//! Runs several workers: this thread reads bursts, computes each packet's keys with a small program (lowered
+//! from the stack's `dispatch` clause), passes the packets to their workers, and takes the results. While
+//! enough packets wait, this thread runs workers, as all other threads do (`work_queues`).
 
 use crate::balance::Balancer;
 use crate::batch_worker::{Batch, CountedWorker};
@@ -57,8 +57,8 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// A dispatcher for workers that run `compiled`, which `compiler` compiled; else the reason why only one worker
-    /// can run.
+    /// A dispatcher for workers that run `compiled`, which `compiler` compiled; else the reason why only one
+    /// worker can run.
     pub(crate) fn new(compiler: &Compiler, compiled: &Compiled, workers: usize) -> Result<Self, String> {
         let plan = compile(compiler, compiled)?.plan;
         let memory_max = compiled.options.overload.memory_max;
@@ -146,7 +146,8 @@ impl Dispatcher {
         outcome.stages.end(Stage::Dispatch, self.keys.len(), began);
     }
 
-    /// Distributes the packets of a burst: one part for each tick of the clock. All workers get the time of each part.
+    /// Distributes the packets of a burst: one part for each tick of the clock. All workers get the time of
+    /// each part.
     fn split(&mut self, burst: &Burst, keys: &[PacketKeys], shares: &mut [Batch]) {
         let mut parts = empty_parts(burst, shares.len());
         for (index, (packet, &keys)) in burst.packets.iter().zip(keys).enumerate() {
@@ -279,7 +280,8 @@ pub(crate) fn run_many(
                 break;
             }
             sent += 1;
-            // Workers may lag behind while packets come. If none come, their rows do not wait for the next batch.
+            // Workers may lag behind while packets come. If none come, their rows do not wait for the next
+            // batch.
             let is_behind = !matches!(filled, Filled::Idle | Filled::Skewed);
             let behind_max = if is_behind { BATCHES_MAX } else { 0 };
             while sent - merged > behind_max {

@@ -1,4 +1,5 @@
-//! The results of a worker on their way to the caller: items, and rows, which are kept in a batch for each question.
+//! The results of a worker on their way to the caller: items, and rows, which are kept in a batch for each
+//! question.
 
 use crate::item::Rows;
 use crate::yielded::Yielded;
@@ -72,7 +73,8 @@ impl Yields {
         kept.batch.add()
     }
 
-    /// Appends a copy of the last row of question `from`, which has the same columns. Returns `false` if there is no such row.
+    /// Appends a copy of the last row of question `from`, which has the same columns. Returns `false` if
+    /// there is no such row.
     pub fn add_row_of(&mut self, place: RowPlace, from: usize, columns: usize) -> bool {
         let find = |kept: &&mut KeptRows| kept.protocol == place.protocol;
         let Some(kept) = self.rows.get_mut(from).and_then(|kinds| kinds.iter_mut().find(find)) else {
@@ -104,8 +106,8 @@ impl Yields {
         self.queue.front().map(|(order, _)| *order)
     }
 
-    /// Removes the first result, if `is_next` is true of its place in the order of the run. Consecutive rows of one kind are one
-    /// result.
+    /// Removes the first result, if `is_next` is true of its place in the order of the run. Consecutive rows
+    /// of one kind are one result.
     pub fn pop_if(&mut self, is_next: impl Fn(Order) -> bool) -> Option<Popped<'_>> {
         let (_, first) = self.queue.pop_front_if(|(order, _)| is_next(*order))?;
         let Yielded::Row(question, protocol) = first else { return Some(Popped::Other(first)) };

@@ -1,7 +1,7 @@
-//! The queues between the threads of a run (`work_queues.rs`) under many schedules, with shuttle: it takes the place of
-//! the system's scheduler and of the types that threads share, and picks the next thread at random, or by priorities
-//! that change a few times. A wake-up that is lost is a deadlock, which it reports together with the schedule
-//! (`shuttle::replay` repeats it).
+//! The queues between the threads of a run (`work_queues.rs`) under many schedules, with shuttle: it takes
+//! the place of the system's scheduler and of the types that threads share, and picks the next thread at
+//! random, or by priorities that change a few times. A wake-up that is lost is a deadlock, which it reports
+//! together with the schedule (`shuttle::replay` repeats it).
 
 mod sync {
     pub use shuttle::sync::{Condvar, Mutex, MutexGuard};

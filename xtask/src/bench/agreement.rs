@@ -1,5 +1,5 @@
-//! Agreement with tshark: the bytes of all connections and the contents of all files in the captures of the project and of
-//! `../shared/traces`. Fails if the differences are not the known ones. Its tables are in
+//! Agreement with tshark: the bytes of all connections and the contents of all files in the captures of the
+//! project and of `../shared/traces`. Fails if the differences are not the known ones. Its tables are in
 //! `docs/conformance.md`, because they measure no time.
 
 use std::fmt::Write;

@@ -1,6 +1,6 @@
-//! Memory under attack: the peak memory of whole processes over hostile traffic at two budgets, and their speed. The
-//! generator of the traffic is not part of the project (`../shared/attack/gen.c`); without it, the table is not measured.
-//! `weir-cli/tests/memory.rs` has smaller attacks of its own.
+//! Memory under attack: the peak memory of whole processes over hostile traffic at two budgets, and their
+//! speed. The generator of the traffic is not part of the project (`../shared/attack/gen.c`); without it, the
+//! table is not measured. `weir-cli/tests/memory.rs` has smaller attacks of its own.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -21,8 +21,8 @@ const BYTES: &[&[&str]] = &[&["sessions"], &["streams", "--count"]];
 const ALL: &[&[&str]] =
     &[&["sessions"], &["streams", "--count"], &["flows", "--count"], &["packets", "--count"]];
 
-/// The first one is harmless traffic, for comparison. Without bounds, the larger ones would need more than the larger
-/// budget.
+/// The first one is harmless traffic, for comparison. Without bounds, the larger ones would need more than
+/// the larger budget.
 const ATTACKS: &[Attack] = &[
     ("benign", &["90000"], BYTES),
     ("syn", &["10000000"], ALL),

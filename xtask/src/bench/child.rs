@@ -1,5 +1,5 @@
-//! One measured run of a whole process: wall time, peak memory, processor time, the head of its output. Processors of
-//! processes and threads.
+//! One measured run of a whole process: wall time, peak memory, processor time, the head of its output.
+//! Processors of processes and threads.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -73,7 +73,8 @@ pub fn wait(pid: u32) -> Result<(i32, libc::rusage)> {
     }
 }
 
-/// Processor time of a process so far, nanoseconds, those of its threads that have ended included (clock_getcpuclockid(3)).
+/// Processor time of a process so far, nanoseconds, those of its threads that have ended included
+/// (clock_getcpuclockid(3)).
 pub fn run_time_ns(pid: u32) -> Result<u64> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,4 +1,5 @@
-//! Packets over UDP: what sending and receiving cost, next to a TCP connection; and how keys are divided over instances.
+//! Packets over UDP: what sending and receiving cost, next to a TCP connection; and how keys are divided over
+//! instances.
 
 use std::fmt::Write;
 use std::fs::{self, File};

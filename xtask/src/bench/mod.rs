@@ -8,8 +8,8 @@
 //! words.
 //!
 //! Options: `--runs N` (5); `--trace NAME` and `--only WORDS` (of a title or a program's name) select cases
-//! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged. `links` has tables that are measured only
-//! if they are named; `--minutes N` (10) is for the one that takes any time.
+//! without writing; `--weir FILE` uses another binary; `--dry` leaves the pages unchanged. `links` has tables
+//! that are measured only if they are named; `--minutes N` (10) is for the one that takes any time.
 
 mod agreement;
 mod assembler;

@@ -1,4 +1,5 @@
-//! Files of questions for `weir run`: questions of all kinds, each with a filter of its own that few packets match.
+//! Files of questions for `weir run`: questions of all kinds, each with a filter of its own that few packets
+//! match.
 
 use crate::shell::{Result, said};
 use std::fmt::Write;

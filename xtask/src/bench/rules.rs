@@ -103,8 +103,9 @@ fn medians(trace: &str, file: &Path, set: &Set, options: &Options, programs: &Pr
     })
 }
 
-/// A row of the table. Without `before`, the row is the start-up, and shows its processor time. Otherwise `before` is the start-up with the
-/// same rules: the row shows packets for each further second of processor time.
+/// A row of the table. Without `before`, the row is the start-up, and shows its processor time. Otherwise
+/// `before` is the start-up with the same rules: the row shows packets for each further second of processor
+/// time.
 fn row(trace: &str, set: &str, medians: &Medians, before: Option<&Medians>, packets: f64) -> String {
     let rate = |program: usize, before: &Medians| {
         packets / (medians.busy_s[program] - before.busy_s[program]).max(1e-3)
@@ -148,7 +149,8 @@ fn sets(folder: &Path, scratch: &Path) -> Result<[Set; 3]> {
     Ok([write("one", none)?, write("2 800", some)?, write("all", all)?])
 }
 
-/// The packets of Ethernet of all captures in one file, which both programs read, unless the folder with them is missing.
+/// The packets of Ethernet of all captures in one file, which both programs read, unless the folder with them
+/// is missing.
 fn merge(weir: &Path, scratch: &Path) -> Result<PathBuf> {
     let merged = scratch.join("merge.pcap");
     let mut captures = vec![];

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 pub const TITLE: &str = "Scripts";
 
-/// Flows, frames, and FlowScope's million packets per second and thread for as many flows (Figure 3 of its paper, 4 threads).
+/// Flows, frames, and FlowScope's million packets per second and thread for as many flows (Figure 3 of its
+/// paper, 4 threads).
 const CASES: &[(u64, u64, &str)] = &[
     (50_000, 10_000_000, ""),
     (100_000, 10_000_000, "3.5"),

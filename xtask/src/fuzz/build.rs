@@ -5,8 +5,8 @@ use std::process::{Command, ExitCode};
 
 use crate::shell::{Result, output, root, said};
 
-/// LLVM's coverage pass, and its options: a counter for each edge, its place in the program, and the operands of
-/// comparisons.
+/// LLVM's coverage pass, and its options: a counter for each edge, its place in the program, and the operands
+/// of comparisons.
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -23,7 +23,8 @@ pub fn folder() -> PathBuf {
     root().join("target/fuzz")
 }
 
-/// Builds all programs, and returns their folder. `fuzz/Cargo.toml` turns debug assertions and overflow checks on.
+/// Builds all programs, and returns their folder. `fuzz/Cargo.toml` turns debug assertions and overflow
+/// checks on.
 pub fn programs() -> Result<PathBuf> {
     let host = host()?;
     let target_dir = folder().join("build");
@@ -37,9 +38,9 @@ pub fn programs() -> Result<PathBuf> {
     Ok(target_dir.join(host).join("release"))
 }
 
-/// If cargo calls this program in place of the compiler: compiles, with coverage for the project's own crates.
-/// Coverage of all crates would mostly count the paths through Cranelift, which compiles every input of `program` and
-/// `text`, and slow it down.
+/// If cargo calls this program in place of the compiler: compiles, with coverage for the project's own
+/// crates. Coverage of all crates would mostly count the paths through Cranelift, which compiles every input
+/// of `program` and `text`, and slow it down.
 pub fn wrap_compiler(args: &[String]) -> Option<ExitCode> {
     std::env::var_os(WRAPS)?;
     let (rustc, args) = args.split_first()?;
@@ -52,8 +53,8 @@ pub fn wrap_compiler(args: &[String]) -> Option<ExitCode> {
     Some(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1).into())
 }
 
-/// Whether these arguments compile a crate of this project for the fuzz targets. Build scripts and macros are compiled
-/// without `--target`.
+/// Whether these arguments compile a crate of this project for the fuzz targets. Build scripts and macros are
+/// compiled without `--target`.
 fn is_covered(args: &[String]) -> bool {
     let is_foreign = |arg: &String| arg.ends_with(".rs") && arg.contains("/registry/src/");
     args.iter().any(|arg| arg == "--target") && !args.iter().any(is_foreign)

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz [NAME…]`: runs the fuzz targets with libFuzzer, on stable Rust.
 //!
-//! A name is a folder of `corpus/`: a program of `fuzz/fuzz_targets`, or a session protocol; `session` means all
-//! protocols. Without names, all folders.
+//! A name is a folder of `corpus/`: a program of `fuzz/fuzz_targets`, or a session protocol; `session` means
+//! all protocols. Without names, all folders.
 //!
 //! * `--seconds N` (60) for each name, or `--minutes N` in total
 //! * `--jobs N` (1): number of names that run at the same time
@@ -9,8 +9,8 @@
 //! * `--distill` writes to `target/fuzz/distilled/NAME` the fewest inputs that reach all code reached so far
 //!
 //! `build.rs` builds the programs, `libfuzzer.rs` runs one. Inputs that reach new code are kept in
-//! `target/fuzz/cache/NAME` and used by later runs. A find is minimised, written to `corpus/NAME/found-HASH`, and makes
-//! the chore fail.
+//! `target/fuzz/cache/NAME` and used by later runs. A find is minimised, written to `corpus/NAME/found-HASH`,
+//! and makes the chore fail.
 
 mod build;
 mod libfuzzer;

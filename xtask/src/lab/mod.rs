@@ -46,8 +46,8 @@ const TOOLS: &[(&str, &str)] = &[
 /// Options of setpriv and unshare: when this process ends, unshare ends, and with it everything inside.
 const CELL: &str = "--pdeathsig KILL unshare --mount --pid --net --fork --kill-child --mount-proc --";
 
-/// The same, for a chore that sees all processes of the machine, such as threads of the kernel. It starts its own processes with
-/// `--pdeathsig KILL`, too.
+/// The same, for a chore that sees all processes of the machine, such as threads of the kernel. It starts its
+/// own processes with `--pdeathsig KILL`, too.
 pub const SHARED_PROCESSES: &str = "--pdeathsig KILL unshare --mount --net --";
 
 /// Runs this chore again inside new namespaces, unless it is already inside.

@@ -20,7 +20,8 @@ fn tlv(kind: u16, value: &[u8]) -> Vec<u8> {
     join(&[&(kind << 9 | value.len() as u16).to_be_bytes(), value])
 }
 
-/// An announcement with every basic type and one of an organisation, behind a tag as well; a port that goes down.
+/// An announcement with every basic type and one of an organisation, behind a tag as well; a port that goes
+/// down.
 pub fn lldp() -> Vec<Vec<u8>> {
     let (chassis, port) = (tlv(1, &join(&[&[4], &NEAR])), tlv(2, &join(&[&[5], b"eth0"])));
     let more = [
@@ -79,7 +80,8 @@ fn snap(ethertype: u16, payload: &[u8]) -> Vec<u8> {
     join(&[&[0xaa, 0xaa, 3, 0, 0, 0], &ethertype.to_be_bytes(), payload])
 }
 
-/// Data frames in all directions, with quality of service, protected, without data; a beacon, a clear to send.
+/// Data frames in all directions, with quality of service, protected, without data; a beacon, a clear to
+/// send.
 pub fn wlan() -> Vec<Vec<u8>> {
     let up = header([0x08, 0x01], [POINT, NEAR, FAR], 1);
     let down = header([0x08, 0x02], [NEAR, POINT, FAR], 2);

@@ -42,8 +42,8 @@ pub fn vxlan_gpe() -> Vec<Vec<u8>> {
     ]
 }
 
-/// draft-massar-v6ops-ayiya, section 3: an identity of 16 bytes, a signature of 20; a packet in IPv6 and in IPv4, an echo
-/// request.
+/// draft-massar-v6ops-ayiya, section 3: an identity of 16 bytes, a signature of 20; a packet in IPv6 and in
+/// IPv4, an echo request.
 pub fn ayiya() -> Vec<Vec<u8>> {
     let of = |opcode: u8, next: u8, payload: &[u8]| {
         let head = [0x41, 0x52, 0x10 | opcode, next, 0x65, 0, 0, 0];

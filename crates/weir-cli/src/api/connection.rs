@@ -1,7 +1,8 @@
 //! One connection: its packets, its bytes in order, its rows of all logs.
 //!
-//! The identifier of a connection contains the number of its first packet among those that a question reads, so another question about the
-//! past may give it another identifier. The API therefore remembers the ends and times of the connections in its answers.
+//! The identifier of a connection contains the number of its first packet among those that a question reads,
+//! so another question about the past may give it another identifier. The API therefore remembers the ends
+//! and times of the connections in its answers.
 
 use super::known::Ends;
 use super::past::Past;
@@ -25,7 +26,8 @@ const PARTS_MAX: usize = 4096;
 pub const SESSIONS_MAX: usize = 1000;
 
 impl Past {
-    /// The connection with this identifier: one of an answer, or one that a question with this filter and these times finds.
+    /// The connection with this identifier: one of an answer, or one that a question with this filter and
+    /// these times finds.
     pub fn connection(&self, uid: &str, filter: &str, span: &Span, client: &Client) -> Result<Ends, Refusal> {
         if let Some(known) = self.known.find(uid) {
             return Ok(known);

@@ -1,5 +1,6 @@
-//! Dumps of a filter: packets of the last seconds and of the next ones. Each is one question that reads the recorder and follows it until the
-//! time of the dump is over, so filters about connections and sessions hold across the whole time.
+//! Dumps of a filter: packets of the last seconds and of the next ones. Each is one question that reads the
+//! recorder and follows it until the time of the dump is over, so filters about connections and sessions hold
+//! across the whole time.
 
 use super::past::Past;
 use super::refusals::of_failure;

@@ -1,6 +1,8 @@
-//! The API of a recorder over HTTP (`weir record --api`): what the server of `weir-web` asks for, from the ring, the spool and the run.
+//! The API of a recorder over HTTP (`weir record --api`): what the server of `weir-web` asks for, from the
+//! ring, the spool and the run.
 //!
-//! - `past.rs`: reads packets of the past; `results.rs` keeps rows for further pages; `connection.rs`: one connection; `known.rs` remembers connections
+//! - `past.rs`: reads packets of the past; `results.rs` keeps rows for further pages; `connection.rs`: one
+//!   connection; `known.rs` remembers connections
 //! - `timeline.rs`: packets, bytes and losses over time; `status.rs`: the state, once a second as an event
 //! - `standing.rs`: triggers and questions of the run that goes on; `filter_dump.rs`: dumps of a filter
 //! - `filter_help.rs`: mistakes and completions of filters; `refusals.rs`: errors as the API has them

@@ -1,4 +1,5 @@
-//! Reads the past: rows and packets from the ring and the spool, as `weir … -r ring:` does in another process.
+//! Reads the past: rows and packets from the ring and the spool, as `weir … -r ring:` does in another
+//! process.
 
 use super::known::{EndColumns, Known};
 use super::refusals::{of_failure, of_mistake};
@@ -90,7 +91,8 @@ impl Past {
         }
     }
 
-    /// A reader of the packets with these times, until `ends` is set. `follows`: also of those that come later.
+    /// A reader of the packets with these times, until `ends` is set. `follows`: also of those that come
+    /// later.
     pub fn reader(
         &self,
         times: TimeRange,

@@ -1,4 +1,5 @@
-//! Keeps the rows of answers for a while, so that further pages are those of the same moment while the recorder goes on.
+//! Keeps the rows of answers for a while, so that further pages are those of the same moment while the
+//! recorder goes on.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;

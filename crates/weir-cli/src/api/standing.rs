@@ -1,4 +1,5 @@
-//! Triggers and questions about the traffic that comes: the API adds them to the run and removes them, as `weir ctl` does.
+//! Triggers and questions about the traffic that comes: the API adds them to the run and removes them, as
+//! `weir ctl` does.
 
 use super::refusals::of_failure;
 use crate::dumps::DumpAsker;

@@ -1,5 +1,5 @@
-//! Packets, bytes and losses over time. Each second of the run is remembered, up to a bound; what came before is known from the indexes of
-//! segments, whose packets are spread evenly over their time.
+//! Packets, bytes and losses over time. Each second of the run is remembered, up to a bound; what came before
+//! is known from the indexes of segments, whose packets are spread evenly over their time.
 
 use serde_json::{Value, json};
 use std::collections::{HashSet, VecDeque};
@@ -91,8 +91,8 @@ impl Buckets {
         Self { times, packets: empty.clone(), bytes: empty.clone(), lost: empty }
     }
 
-    /// Adds the seconds of the run, up to these counts of now. Packets and bytes only if `is_live`: the packets have the times of the
-    /// clock.
+    /// Adds the seconds of the run, up to these counts of now. Packets and bytes only if `is_live`: the
+    /// packets have the times of the clock.
     pub fn add_history(&mut self, history: &History, (now, counts): (i64, Counts), is_live: bool) {
         for second in history.seconds.iter().copied().chain(history.since(now, counts)) {
             let Counts { packets, bytes, lost } = second.counts;

@@ -20,8 +20,8 @@ use weir::{EventRows, Item, Log, Need, Question, RunEnd, Shape, Want, connection
 /// Arguments of `aggregate`.
 #[derive(ClapArgs)]
 struct Args {
-    /// What the aggregate is computed of: packets, flows (connections), events, one event (tcp.retransmission), or the sessions of a
-    /// protocol (tls, dns, http …)
+    /// What the aggregate is computed of: packets, flows (connections), events, one event
+    /// (tcp.retransmission), or the sessions of a protocol (tls, dns, http …)
     #[arg(long, value_name = "ROWS", default_value = PACKETS)]
     of: String,
     #[command(flatten)]

@@ -49,8 +49,8 @@ enum RequestArgs {
 struct AddArgs {
     /// Name of the question
     name: String,
-    /// Type of data: flows, packets, streams, follow, match, events, sessions, stats, overview, a session protocol,
-    /// files, x509
+    /// Type of data: flows, packets, streams, follow, match, events, sessions, stats, overview, a session
+    /// protocol, files, x509
     ask: String,
     /// Filter. Default: all traffic
     filter: Option<String>,

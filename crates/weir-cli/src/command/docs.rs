@@ -1,5 +1,5 @@
-//! `weir docs`: reference pages, generated from the `.weir` text of layers and stacks, and from the registries of
-//! session protocols and logs.
+//! `weir docs`: reference pages, generated from the `.weir` text of layers and stacks, and from the
+//! registries of session protocols and logs.
 
 use crate::failure::Failure;
 use crate::input;
@@ -83,8 +83,8 @@ fn unknown(library: &Library, name: &str) -> String {
     )
 }
 
-/// The pages for this name: a session protocol, all protocols of a log, a log of parts of sessions, or the log of
-/// connections.
+/// The pages for this name: a session protocol, all protocols of a log, a log of parts of sessions, or the
+/// log of connections.
 fn pages_of_log(name: &str) -> Vec<String> {
     let is_called = |protocol: &&&SessionProtocol| protocol.name == name;
     let is_of_log = |protocol: &&&SessionProtocol| [protocol.log, protocol.service].contains(&name);

@@ -22,8 +22,8 @@ struct Args {
     /// The filter
     #[arg(default_value = "")]
     filter: String,
-    /// Type of data, by the name of its command: packets, flows, sessions, streams, match, events, stats, or a
-    /// log such as tls. For packets, the program is that of `weir packets --count`: lines need more fields
+    /// Type of data, by the name of its command: packets, flows, sessions, streams, match, events, stats, or
+    /// a log such as tls. For packets, the program is that of `weir packets --count`: lines need more fields
     #[arg(long, value_name = "WHAT", default_value = "packets")]
     wants: String,
     #[command(flatten)]

@@ -15,8 +15,8 @@ use weir::{ColumnMask, Compiler, Need, Question, Shape, Want, connection_columns
 /// Arguments of `flows`.
 #[derive(ClapArgs)]
 struct Args {
-    /// Add the columns ndpi_protocol, ndpi_category and ndpi_risk, by the system's nDPI (Debian's package libndpi4.2). Filters on
-    /// ndpi.protocol, ndpi.category and ndpi.risk do the same
+    /// Add the columns ndpi_protocol, ndpi_category and ndpi_risk, by the system's nDPI (Debian's package
+    /// libndpi4.2). Filters on ndpi.protocol, ndpi.category and ndpi.risk do the same
     #[arg(long)]
     ndpi: bool,
     #[command(flatten)]

@@ -134,8 +134,8 @@ fn diff(name: &str, old: &str, new: &str) -> String {
     text
 }
 
-/// Pairs the lines of both texts. Formatting only changes lines and drops blank ones, so pairs are found without a
-/// search.
+/// Pairs the lines of both texts. Formatting only changes lines and drops blank ones, so pairs are found
+/// without a search.
 fn pair<'a>(old: &'a str, new: &'a str) -> Vec<Line<'a>> {
     let mut new = new.split_inclusive('\n').peekable();
     let (mut lines, mut added) = (Vec::new(), Vec::new());

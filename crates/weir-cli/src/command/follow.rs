@@ -27,8 +27,8 @@ struct Args {
     /// The form of the bytes: text (unprintable ones are dots), hex, or raw
     #[arg(long = "as", value_name = "FORM", default_value = "text")]
     look: Look,
-    /// Decode the bodies of HTTP/1: join chunks, and decompress gzip, deflate, Brotli and zstd. Offsets are those of
-    /// the bytes as sent
+    /// Decode the bodies of HTTP/1: join chunks, and decompress gzip, deflate, Brotli and zstd. Offsets are
+    /// those of the bytes as sent
     #[arg(long)]
     decode: bool,
     /// Stop after N connections with bytes

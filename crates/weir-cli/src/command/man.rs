@@ -10,7 +10,8 @@ use std::process::ExitCode;
 /// Arguments of `man`.
 #[derive(ClapArgs)]
 struct Args {
-    /// Write a page for weir and one for each command to this directory. Default: the page of weir, on standard output
+    /// Write a page for weir and one for each command to this directory. Default: the page of weir, on
+    /// standard output
     #[arg(short = 'd', long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

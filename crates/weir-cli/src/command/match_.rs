@@ -55,8 +55,9 @@ struct Args {
     matcher: Matcher,
     #[command(flatten)]
     bounds: StreamBounds,
-    /// Write matches to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with one
-    /// file per hour. Or send them: syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for each match)
+    /// Write matches to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`),
+    /// with one file per hour. Or send them: syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for
+    /// each match)
     #[arg(short = 'o', long = "output", value_name = "FILE|DIR/|URL")]
     output: Option<PathBuf>,
     #[command(flatten)]

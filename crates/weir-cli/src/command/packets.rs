@@ -20,19 +20,19 @@ use weir::{ColumnMask, Need, PACKET_COLUMNS, PacketKey, Question, Shape, Want};
 struct Args {
     #[command(flatten)]
     ask: Ask,
-    /// Write the matching frames to this capture file (.pcap or .pcapng); or, as pcapng or in the --format, to a TCP
-    /// connection: `tcp://HOST:PORT` connects, `tcp-listen:PORT` sends them to every client of this host that connects
-    /// (127.0.0.1 and ::1; `tcp-listen:ADDRESS:PORT` also accepts other hosts, without a password: 0.0.0.0 is all of IPv4,
-    /// [::] all). Or send them over UDP: `udp://HOST:PORT[,HOST:PORT…]` (or HOST:9000-9003) are instances of an application, which read
-    /// them with `-r udp://:PORT`
+    /// Write the matching frames to this capture file (.pcap or .pcapng); or, as pcapng or in the --format,
+    /// to a TCP connection: `tcp://HOST:PORT` connects, `tcp-listen:PORT` sends them to every client of this
+    /// host that connects (127.0.0.1 and ::1; `tcp-listen:ADDRESS:PORT` also accepts other hosts, without a
+    /// password: 0.0.0.0 is all of IPv4, [::] all). Or send them over UDP: `udp://HOST:PORT[,HOST:PORT…]` (or
+    /// HOST:9000-9003) are instances of an application, which read them with `-r udp://:PORT`
     #[arg(short = 'w', long = "write", value_name = "OUT.pcap|OUT.pcapng|tcp…|udp…", conflicts_with_all = ["count", "output"])]
     write: Option<PathBuf>,
-    /// With -w udp://: the fields that select the instance of a packet (ip.src/24, tcp.dstport); `flow` (the default) or `hosts` for
-    /// both directions of a connection
+    /// With -w udp://: the fields that select the instance of a packet (ip.src/24, tcp.dstport); `flow` (the
+    /// default) or `hosts` for both directions of a connection
     #[arg(long, value_name = "KEY", requires = "write")]
     balance: Option<String>,
-    /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it completes; as
-    /// text, or with --format json as one object per packet
+    /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it
+    /// completes; as text, or with --format json as one object per packet
     #[arg(short = 'V', long, conflicts_with_all = ["write", "count"])]
     detail: bool,
     /// Show the bytes of each packet: below its line, or below its detail

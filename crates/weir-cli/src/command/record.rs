@@ -35,29 +35,31 @@ struct Args {
     /// Remove files that were written longer ago
     #[arg(long, value_name = "TIME", value_parser = age, requires = "spool")]
     spool_age: Option<Duration>,
-    /// Keep packets that match this filter in files of their own, in the directory NAME of the spool, with this size and age. May be
-    /// given several times; the first filter that a packet matches counts
+    /// Keep packets that match this filter in files of their own, in the directory NAME of the spool, with
+    /// this size and age. May be given several times; the first filter that a packet matches counts
     #[arg(long, value_name = "NAME=FILTER:BYTES[/TIME]", requires = "spool")]
     keep: Vec<String>,
-    /// Dump connections that match this filter, from their first packet on, to a file each. May be given several times
+    /// Dump connections that match this filter, from their first packet on, to a file each. May be given
+    /// several times
     #[arg(long, value_name = "FILTER", requires = "dumps")]
     trigger: Vec<String>,
-    /// Dump the packets of each group of this aggregate while its rows come, for example `count() by ip.dst every 1s having count > 1000
-    /// where tcp.flags.syn == 1`. May be given several times
+    /// Dump the packets of each group of this aggregate while its rows come, for example
+    /// `count() by ip.dst every 1s having count > 1000 where tcp.flags.syn == 1`. May be given several times
     #[arg(long, value_name = "AGGREGATE [where FILTER]", requires = "dumps")]
     threshold: Vec<String>,
-    /// Dump the connection of each alert of these rules, from its first packet on: a file, or a directory whose files end in `.rules`. May
-    /// be given several times
+    /// Dump the connection of each alert of these rules, from its first packet on: a file, or a directory
+    /// whose files end in `.rules`. May be given several times
     #[arg(long, value_name = "PATH", requires = "dumps")]
     rules: Vec<PathBuf>,
-    /// The time before and after the windows of a threshold that is dumped, too; after the last alert of a connection
+    /// The time before and after the windows of a threshold that is dumped, too; after the last alert of a
+    /// connection
     #[arg(long, value_name = "TIME[/TIME]", value_parser = around, default_value = "10s/10s", requires = "dumps")]
     around: Around,
     /// The directory of dumps
     #[arg(long, value_name = "DIR")]
     dumps: Option<PathBuf>,
-    /// Serve the API of the recorder over HTTP, at http://ADDR/api/v1/: 9465 (or 127.0.0.1:9465, [::1]:9465). Other hosts can ask only
-    /// with --api-token-file
+    /// Serve the API of the recorder over HTTP, at http://ADDR/api/v1/: 9465 (or 127.0.0.1:9465, [::1]:9465).
+    /// Other hosts can ask only with --api-token-file
     #[arg(long, value_name = "[HOST:]PORT")]
     api: Option<String>,
     /// The file with the token that clients of the API need: at least 16 letters in its first line

@@ -16,15 +16,15 @@ struct Args {
     /// The key: fields, separated by commas; `flow` for both directions of a connection, `5tuple` for one
     #[arg(long, value_name = "FIELDS")]
     key: Option<String>,
-    /// Features of packets: numeric fields, separated by commas; also ts, iat (time since the packet before, nanoseconds), dir
-    /// (direction, with --key flow), len, flags, seq, ack, ttl
+    /// Features of packets: numeric fields, separated by commas; also ts, iat (time since the packet before,
+    /// nanoseconds), dir (direction, with --key flow), len, flags, seq, ack, ttl
     #[arg(long, value_name = "FIELDS")]
     features: Option<String>,
     /// Complete a record at this number of packets. Default: 1024
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "first")]
     packets: Option<u64>,
-    /// Only the first N packets of each flow, as classifiers need them: lengths, times and directions, unless other features
-    /// are named
+    /// Only the first N packets of each flow, as classifiers need them: lengths, times and directions, unless
+    /// other features are named
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     first: Option<u64>,
     /// Complete a record this many seconds after its first packet. Default: 60

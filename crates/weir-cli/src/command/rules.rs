@@ -30,7 +30,8 @@ struct Args {
     /// Files of rules, and directories whose files end in `.rules`. May be given several times
     #[arg(short = 'S', long = "rules", value_name = "PATH", required = true)]
     rules: Vec<PathBuf>,
-    /// The groups of addresses and ports that rules name: a file of TOML, or of Suricata's YAML. Default: the private networks are the home
+    /// The groups of addresses and ports that rules name: a file of TOML, or of Suricata's YAML. Default: the
+    /// private networks are the home
     #[arg(long, value_name = "FILE")]
     variables: Option<PathBuf>,
     /// The texts and priorities of classes: a `classification.config`. Default: Suricata's
@@ -39,10 +40,12 @@ struct Args {
     /// Thresholds and suppressions: a `threshold.config`
     #[arg(long, value_name = "FILE")]
     tunings: Option<PathBuf>,
-    /// Of connections of TCP whose begin is not in the capture, inspect only single packets, as Suricata does by default
+    /// Of connections of TCP whose begin is not in the capture, inspect only single packets, as Suricata does
+    /// by default
     #[arg(long)]
     complete: bool,
-    /// Read no packets: show how many rules are accepted, and why others are not. Each refused rule is explained on standard error
+    /// Read no packets: show how many rules are accepted, and why others are not. Each refused rule is
+    /// explained on standard error
     #[arg(long)]
     check: bool,
 }

@@ -1,5 +1,5 @@
-//! `weir run`: answers several questions from a file in one pass over the captures. A control socket can add and remove
-//! questions during the run.
+//! `weir run`: answers several questions from a file in one pass over the captures. A control socket can add
+//! and remove questions during the run.
 
 use crate::args::Input;
 use crate::ask::{self, Asked};
@@ -195,7 +195,8 @@ impl QuestionFile {
     }
 }
 
-/// Reads the questions of a file again. Options of the command line in it are checked, and apply at the next start.
+/// Reads the questions of a file again. Options of the command line in it are checked, and apply at the next
+/// start.
 fn again(path: &Path, line: Completable) -> ReadAgain {
     // The working directory stays the same.
     let path = path.to_path_buf();

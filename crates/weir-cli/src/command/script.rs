@@ -20,12 +20,13 @@ struct Args {
     script: PathBuf,
     #[command(flatten)]
     ask: Ask,
-    /// Give the script the rights of this process: FFI, files and programs. Its functions are compiled, and much faster; nothing ends its
-    /// loops. Default: an interpreter without these rights, with limits of time and memory
+    /// Give the script the rights of this process: FFI, files and programs. Its functions are compiled, and
+    /// much faster; nothing ends its loops. Default: an interpreter without these rights, with limits of time
+    /// and memory
     #[arg(long)]
     trust: bool,
-    /// Write the packets of each flow for which `handlePacket` returns true to a capture file in this directory. The captures are read again
-    /// at the end of the run
+    /// Write the packets of each flow for which `handlePacket` returns true to a capture file in this
+    /// directory. The captures are read again at the end of the run
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     dumps: Option<PathBuf>,
     /// Arguments of the script, after `--`
@@ -173,7 +174,8 @@ mod with_lua {
         }
     }
 
-    /// What the script is told and may ask for: lines and messages go to standard error, dumps into the list of the command.
+    /// What the script is told and may ask for: lines and messages go to standard error, dumps into the list
+    /// of the command.
     fn host(spec: &QuestionSpec) -> Host {
         let notify = |notice: Notice| match notice {
             Notice::Line(line) => say!("{line}"),

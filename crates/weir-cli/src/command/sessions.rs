@@ -1,5 +1,5 @@
-//! `weir tls`, `weir http` …: sessions of a protocol, with the columns of Zeek's logs. `weir sessions`: sessions of all
-//! protocols, each row with the name of its log.
+//! `weir tls`, `weir http` …: sessions of a protocol, with the columns of Zeek's logs. `weir sessions`:
+//! sessions of all protocols, each row with the name of its log.
 
 use crate::args::{Ask, Contents};
 use crate::ask;
@@ -243,8 +243,8 @@ impl Rows for LogRows {
     }
 }
 
-/// If a filter on parts of sessions is wrong, adds to the diagnostics the names of the protocols that carry these
-/// parts.
+/// If a filter on parts of sessions is wrong, adds to the diagnostics the names of the protocols that carry
+/// these parts.
 fn name_carriers(name: &str, wrong: Failure) -> Failure {
     let parts = SessionRegistry::builtin().part_logs().iter().find(|log| log.name == name);
     match (parts, wrong) {

@@ -33,7 +33,8 @@ struct Args {
     #[arg(long, value_name = "DIGEST", value_parser = ["sha256"])]
     digest: Option<String>,
     /// Write each stream's bytes to a file in this directory, with tcpflow's file names; missing bytes are
-    /// zeros in the file (digests omit them). `-`: the bytes alone, to standard output, one connection after the other
+    /// zeros in the file (digests omit them). `-`: the bytes alone, to standard output, one connection after
+    /// the other
     #[arg(short = 'o', long = "output", value_name = "DIR|-")]
     output: Option<PathBuf>,
     /// Format of rows. Default: table on a terminal, JSON lines otherwise
@@ -224,7 +225,8 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     Ok(if args.count { answered.status_of_search() } else { answered.ran.status })
 }
 
-/// Writes the bytes of the streams to standard output, one connection after the other, as `weir follow --as raw` does.
+/// Writes the bytes of the streams to standard output, one connection after the other, as
+/// `weir follow --as raw` does.
 fn write_bytes(args: &Args, filter: String, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     if args.digest.is_some() || args.count || args.format.is_some() {
         return Err(Failure::new(

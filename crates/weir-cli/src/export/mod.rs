@@ -1,4 +1,5 @@
-//! Outputs on other machines: their names on the command line (`target.rs`), their options, and the sinks behind the names.
+//! Outputs on other machines: their names on the command line (`target.rs`), their options, and the sinks
+//! behind the names.
 
 mod target;
 
@@ -40,7 +41,8 @@ const SENSOR: &str = "sensor";
 /// Limit of this name, in bytes.
 const SENSOR_BYTES_MAX: usize = 255;
 
-/// How long a spool is waited for that another output uses: at a reload, the previous output of a question ends.
+/// How long a spool is waited for that another output uses: at a reload, the previous output of a question
+/// ends.
 const SPOOL_WAIT: Duration = Duration::from_secs(6);
 const SPOOL_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -113,7 +113,8 @@ fn address(text: &str, default_port: Option<u16>) -> Option<(String, u16)> {
     of(text).or_else(|| of(&format!("{text}:{}", default_port?)))
 }
 
-/// The address `HOST:PORT` of a text `HOST[:PORT]`; without a port, that of `default_port`. An IPv6 address is in brackets.
+/// The address `HOST:PORT` of a text `HOST[:PORT]`; without a port, that of `default_port`. An IPv6 address
+/// is in brackets.
 pub fn authority(text: &str, default_port: u16) -> Option<String> {
     let (host, port) = address(text, Some(default_port))?;
     Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })

@@ -1,5 +1,6 @@
-//! Metrics as text, in the format of OpenMetrics 1.0 (<https://prometheus.io/docs/specs/om/open_metrics_spec>), and in the older
-//! one of Prometheus, version 0.0.4. They differ in the names of counters in the lines about a family, in units, and at the end.
+//! Metrics as text, in the format of OpenMetrics 1.0
+//! (<https://prometheus.io/docs/specs/om/open_metrics_spec>), and in the older one of Prometheus, version
+//! 0.0.4. They differ in the names of counters in the lines about a family, in units, and at the end.
 
 use super::family::{Family, Kind, Label, Sample, Value};
 use std::fmt::Write;

@@ -1,6 +1,6 @@
-//! The metrics of a run. Names and meanings come from the tables of counters, so a new counter is a new metric. Nothing of the
-//! traffic is a label, except of aggregates, whose label sets are bounded (`series.rs`): addresses and names of servers would make as
-//! many series as an attacker likes.
+//! The metrics of a run. Names and meanings come from the tables of counters, so a new counter is a new
+//! metric. Nothing of the traffic is a label, except of aggregates, whose label sets are bounded
+//! (`series.rs`): addresses and names of servers would make as many series as an attacker likes.
 
 use super::family::{Family, Kind, Sample};
 use crate::recording::RecordingCounters;
@@ -98,7 +98,8 @@ fn labelled(
     Family { name: name.into(), kind, help: help.into(), since: None, samples }
 }
 
-/// What became of packets: those received are those delivered, filtered, counted by the kernel and dropped, as soon as none waits.
+/// What became of packets: those received are those delivered, filtered, counted by the kernel and dropped,
+/// as soon as none waits.
 fn packets(glance: &Glance) -> Vec<Family> {
     let Glance { counters, source, .. } = glance;
     let received = counters.packet.packets + source.discarded()[0] + source.dropped();

@@ -33,8 +33,8 @@ pub struct Sample {
 pub enum Value {
     /// A number.
     Number(f64),
-    /// Of a histogram, by upper bound in ascending order: the values up to it that are in no earlier bucket. The last bound is
-    /// infinite.
+    /// Of a histogram, by upper bound in ascending order: the values up to it that are in no earlier bucket.
+    /// The last bound is infinite.
     Buckets(Vec<(f64, u64)>),
 }
 

@@ -1,5 +1,5 @@
-//! The counters of a run while it goes on, for others: `--metrics` serves them for Prometheus over HTTP, and `--otlp` sends them to a
-//! collector of OpenTelemetry.
+//! The counters of a run while it goes on, for others: `--metrics` serves them for Prometheus over HTTP, and
+//! `--otlp` sends them to a collector of OpenTelemetry.
 //!
 //! - `family.rs`: metrics as values, which both show
 //! - `families.rs`: which metrics there are; `series.rs`: those of aggregates
@@ -38,7 +38,8 @@ pub struct Readers<'a> {
 pub struct Published(Option<Sending>);
 
 impl Published {
-    /// Sends the last metrics to the collector, which has 2 s to accept them. The page remains until the process ends.
+    /// Sends the last metrics to the collector, which has 2 s to accept them. The page remains until the
+    /// process ends.
     pub fn finish(self) {
         if let Some(sending) = self.0 {
             sending.finish();

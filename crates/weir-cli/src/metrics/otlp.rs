@@ -1,5 +1,5 @@
-//! `--otlp`: metrics for a collector of OpenTelemetry. Names, labels and values are those of the page; a collector that passes
-//! metrics on to Prometheus adds `_total` to the names of counters.
+//! `--otlp`: metrics for a collector of OpenTelemetry. Names, labels and values are those of the page; a
+//! collector that passes metrics on to Prometheus adds `_total` to the names of counters.
 
 use super::families::Metrics;
 #[cfg(any(feature = "otlp", test))]
@@ -36,7 +36,8 @@ fn address(text: &str) -> Result<String, String> {
     })
 }
 
-/// The name of this instance: that of the sensor, if the questions name one; otherwise that of the host, and the process.
+/// The name of this instance: that of the sensor, if the questions name one; otherwise that of the host, and
+/// the process.
 pub fn instance(specs: &[QuestionSpec]) -> String {
     let sensors: BTreeSet<_> = specs.iter().filter_map(|spec| spec.sensor.as_deref()).collect();
     match sensors.first() {

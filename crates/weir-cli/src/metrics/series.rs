@@ -1,8 +1,8 @@
 //! The results of an aggregate as metrics: the parts of the key are labels.
 //!
-//! Counts and sums are counters, which add up the windows; histograms likewise. All other results are gauges with the values of
-//! the last window. Of sliding windows, which overlap, everything is a gauge. The number of label sets is bounded: amounts of
-//! further groups are added to one series whose labels are all `other`.
+//! Counts and sums are counters, which add up the windows; histograms likewise. All other results are gauges
+//! with the values of the last window. Of sliding windows, which overlap, everything is a gauge. The number
+//! of label sets is bounded: amounts of further groups are added to one series whose labels are all `other`.
 
 use super::family::{Family, Kind, Label, Sample, Value};
 use std::collections::BTreeMap;
@@ -30,7 +30,8 @@ pub struct Series {
     /// Windows have a time, and overlap.
     has_time: bool,
     is_sliding: bool,
-    /// Start of the counting, as time since 1970: a question may come during the run, and be replaced by one of the same name.
+    /// Start of the counting, as time since 1970: a question may come during the run, and be replaced by one
+    /// of the same name.
     begun: Duration,
     state: Mutex<State>,
 }
@@ -64,7 +65,8 @@ enum Shown {
 }
 
 impl Series {
-    /// Series of an aggregate; `question` is the name of its question, which is empty if the run has no other.
+    /// Series of an aggregate; `question` is the name of its question, which is empty if the run has no
+    /// other.
     pub fn new(question: &str, made: &Aggregation) -> Self {
         let columns = made.columns();
         let at = |name: &str| columns.iter().position(|column| column.name == name);

@@ -1,5 +1,6 @@
-//! A small HTTP server for one page, `/metrics`. It has threads of its own, so whatever a client does delays no packet. Each
-//! connection is one request; the number of connections, the size of requests and all times are bounded.
+//! A small HTTP server for one page, `/metrics`. It has threads of its own, so whatever a client does delays
+//! no packet. Each connection is one request; the number of connections, the size of requests and all times
+//! are bounded.
 
 use super::exposition::Exposition;
 use crate::failure::Failure;

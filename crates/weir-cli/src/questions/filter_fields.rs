@@ -1,4 +1,5 @@
-//! The fields of filters that have the values of columns, so that conditions on rows can become part of the filter.
+//! The fields of filters that have the values of columns, so that conditions on rows can become part of the
+//! filter.
 
 use weir::packet::ValueType;
 use weir::sessions::SessionRegistry;
@@ -11,13 +12,14 @@ pub struct FilterColumn {
     pub column: String,
     /// The fields that have the values of the column, one for each protocol of the log.
     pub fields: Vec<String>,
-    /// Protocols whose sessions contain those of the log (QUIC contains TLS): fields tell nothing of such rows.
+    /// Protocols whose sessions contain those of the log (QUIC contains TLS): fields tell nothing of such
+    /// rows.
     pub carriers: Vec<String>,
 }
 
-/// The columns of a type of questions whose values are those of fields. A condition on the column can only be true for rows for which it
-/// is true for one of the fields, or that come from a carrier. Columns of lists are left out, and so are types whose rows are neither
-/// connections nor sessions.
+/// The columns of a type of questions whose values are those of fields. A condition on the column can only be
+/// true for rows for which it is true for one of the fields, or that come from a carrier. Columns of lists
+/// are left out, and so are types whose rows are neither connections nor sessions.
 pub fn filter_fields(kind: &str) -> Vec<FilterColumn> {
     let compiler = Compiler::default();
     let is_field = |field: &String| compiler.check_filter(field, false).is_ok();

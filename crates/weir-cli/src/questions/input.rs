@@ -6,8 +6,8 @@ use clap::{Args as _, FromArgMatches as _};
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 
-/// Options of the command's input that do not apply to other programs: those of its messages, its outputs and its rights, and the input
-/// itself, which [`Input::of`] takes apart.
+/// Options of the command's input that do not apply to other programs: those of its messages, its outputs and
+/// its rights, and the input itself, which [`Input::of`] takes apart.
 const OF_THE_COMMAND: &[&str] =
     &["read", "interface", "monitor", "metrics", "user", "write-to", "no-sandbox", "output-wait"];
 
@@ -21,9 +21,9 @@ impl std::fmt::Debug for Input {
 }
 
 impl Input {
-    /// Captures (files and the other names that `weir -r` takes) or interfaces, with options of the command in `options`, an object of JSON:
-    /// `{"stack": ["mine.weir"], "workers": 2, "idle_timeout": "5m"}`. `true` sets an option without a value; `null` and `false` are
-    /// as if the option was not given.
+    /// Captures (files and the other names that `weir -r` takes) or interfaces, with options of the command
+    /// in `options`, an object of JSON: `{"stack": ["mine.weir"], "workers": 2, "idle_timeout": "5m"}`.
+    /// `true` sets an option without a value; `null` and `false` are as if the option was not given.
     ///
     /// # Errors
     /// An option does not exist, or has another value than the command takes.

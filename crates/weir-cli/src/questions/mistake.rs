@@ -20,7 +20,8 @@ pub struct Mark {
     pub code: &'static str,
     /// What is wrong, in one line.
     pub message: String,
-    /// The first character of the place and the one behind the last, counted in `text`. `None`: no place is marked.
+    /// The first character of the place and the one behind the last, counted in `text`. `None`: no place is
+    /// marked.
     pub span: Option<(usize, usize)>,
     /// The filter, or the `.weir` text, that has the mistake; empty without a place.
     pub text: String,

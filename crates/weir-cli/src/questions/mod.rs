@@ -1,13 +1,15 @@
-//! Questions for other programs than the command, such as the Python package: stated by their options, answered with rows.
+//! Questions for other programs than the command, such as the Python package: stated by their options,
+//! answered with rows.
 //!
-//! [`kinds`] lists the types of questions, [`Question::of`] states a question, and [`Input::of`] states what is read, both from options
-//! in JSON. [`Questions::of`] checks the questions of a run against each other's stack, and knows their columns; [`Questions::run`] answers
-//! all of them in one pass, and gives the rows of each to a [`TakeRows`]. The meaning of the options is that of the command: a question here
-//! is resolved by the same code as on a command line, in a file of questions, or from the control socket. A type of questions that is added
-//! to the command is therefore available here, too.
+//! [`kinds`] lists the types of questions, [`Question::of`] states a question, and [`Input::of`] states what
+//! is read, both from options in JSON. [`Questions::of`] checks the questions of a run against each other's
+//! stack, and knows their columns; [`Questions::run`] answers all of them in one pass, and gives the rows of
+//! each to a [`TakeRows`]. The meaning of the options is that of the command: a question here is resolved by
+//! the same code as on a command line, in a file of questions, or from the control socket. A type of
+//! questions that is added to the command is therefore available here, too.
 //!
-//! No terminal and no output of rows takes part; a [`Listener`] receives the messages of a run. One side effect remains: options that name a
-//! directory (`files`, `extract`) write files there.
+//! No terminal and no output of rows takes part; a [`Listener`] receives the messages of a run. One side
+//! effect remains: options that name a directory (`files`, `extract`) write files there.
 
 mod filter_fields;
 mod input;
@@ -39,7 +41,8 @@ use weir::packet::{Batch, Column, Source, Timestamp};
 use weir::{Engine, Item, Log, Next, TakeItems, explain};
 use yielded::Yielded;
 
-/// Options that every question has here: those of all types that do not say where rows go, and how they look there.
+/// Options that every question has here: those of all types that do not say where rows go, and how they look
+/// there.
 const COMMON_OPTIONS: &[&str] = &["filter", "columns", "limit", "sort", "names"];
 
 /// Options of types that select a form of answers other than rows.
@@ -77,10 +80,12 @@ impl Kind {
 pub struct Question(QuestionSpec);
 
 impl Question {
-    /// The question of this type with the options in `options`, an object of JSON. `name` is unique in the run.
+    /// The question of this type with the options in `options`, an object of JSON. `name` is unique in the
+    /// run.
     ///
     /// # Errors
-    /// The type or an option does not exist (the message names those that do), or a value has another type than its option.
+    /// The type or an option does not exist (the message names those that do), or a value has another type
+    /// than its option.
     pub fn of(name: &str, kind: &str, options: &str) -> Result<Self, Mistake> {
         let commands = command::all();
         QuestionKinds::of(&commands).get(kind)?;
@@ -97,8 +102,8 @@ impl Question {
         Ok(Self(QuestionSpec::deserialize(Value::Object(options)).map_err(Mistake::new)?))
     }
 
-    /// The same question with every row, also of logs that otherwise suppress rows which were shown before (certificates in `x509`):
-    /// which rows came before is unknown to a run over a part of the captures.
+    /// The same question with every row, also of logs that otherwise suppress rows which were shown before
+    /// (certificates in `x509`): which rows came before is unknown to a run over a part of the captures.
     #[must_use]
     pub fn with_repeated(mut self) -> Self {
         self.0.repeated = true;
@@ -168,8 +173,8 @@ impl Questions {
         self.settled.iter().map(|settled| settled.log)
     }
 
-    /// How the questions are evaluated, as text: all stages in short, or one (`parse`, `trie`, `ir`, `opt`, `kernel`, `device`, `fast-path`,
-    /// `code`).
+    /// How the questions are evaluated, as text: all stages in short, or one (`parse`, `trie`, `ir`, `opt`,
+    /// `kernel`, `device`, `fast-path`, `code`).
     ///
     /// # Errors
     /// The questions cannot be compiled together; there is no such stage.
@@ -194,14 +199,15 @@ impl Questions {
         })
     }
 
-    /// Answers the questions in one pass: `takers` receive the rows, in the order of the questions, on this thread. `progress` receives the
-    /// bytes that were read and, if known, those of the whole input. `listener` receives messages, also on other threads: what the compiler
-    /// says about the questions, how live input is read, and what the answers lack because of bounds. The run ends with the input, when no
+    /// Answers the questions in one pass: `takers` receive the rows, in the order of the questions, on this
+    /// thread. `progress` receives the bytes that were read and, if known, those of the whole input.
+    /// `listener` receives messages, also on other threads: what the compiler says about the questions, how
+    /// live input is read, and what the answers lack because of bounds. The run ends with the input, when no
     /// taker wants more rows, or when `ender` says so.
     ///
     /// # Errors
-    /// The questions cannot be compiled together, or the input cannot be opened. Damage of the input is in the result, since what is
-    /// readable is answered.
+    /// The questions cannot be compiled together, or the input cannot be opened. Damage of the input is in
+    /// the result, since what is readable is answered.
     ///
     /// # Panics
     /// If there is not one taker for each question.
@@ -217,8 +223,9 @@ impl Questions {
         Listener::within(Some(listener), || self.answer(takers, open, input.workers, ender, progress))
     }
 
-    /// As [`run`](Self::run), over the packets of another source in place of the input's, on one worker. `first_time`: the time of the
-    /// first packet that `frame.time_relative` refers to. The source itself must end when `ender` says so.
+    /// As [`run`](Self::run), over the packets of another source in place of the input's, on one worker.
+    /// `first_time`: the time of the first packet that `frame.time_relative` refers to. The source itself
+    /// must end when `ender` says so.
     ///
     /// # Errors
     /// The questions cannot be compiled together.
@@ -278,7 +285,8 @@ impl Questions {
     }
 }
 
-/// The compiler and its options for runs over an input: what decides about connections, whatever the questions.
+/// The compiler and its options for runs over an input: what decides about connections, whatever the
+/// questions.
 ///
 /// # Errors
 /// A stack does not exist, or an option is wrong.
@@ -294,8 +302,8 @@ pub struct Ended {
     pub errors: Vec<String>,
 }
 
-/// The fields that filters can use with these stacks and `.weir` files: columns, and one row for each field whose name or meaning has all
-/// of these words.
+/// The fields that filters can use with these stacks and `.weir` files: columns, and one row for each field
+/// whose name or meaning has all of these words.
 ///
 /// # Errors
 /// A stack does not exist, or a file has mistakes.

@@ -15,13 +15,15 @@ const ROW_DELAY: Duration = Duration::from_secs(2);
 
 /// Takes the rows of a question.
 pub trait TakeRows: Send {
-    /// Takes rows, in order. May block, which stops the whole run for that time. Returns whether more rows are wanted.
+    /// Takes rows, in order. May block, which stops the whole run for that time. Returns whether more rows
+    /// are wanted.
     ///
     /// # Errors
     /// The rows cannot be taken: the question ends, and the error is reported at the end of the run.
     fn rows(&mut self, rows: &Batch) -> io::Result<bool>;
 
-    /// No packet waits to be read: the rows so far should become visible. Returns whether more rows are wanted.
+    /// No packet waits to be read: the rows so far should become visible. Returns whether more rows are
+    /// wanted.
     ///
     /// # Errors
     /// As [`rows`](Self::rows).

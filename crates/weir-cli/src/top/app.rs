@@ -196,7 +196,8 @@ impl<R: Run> App<R> {
         };
         // The traffic is not locked any more: the run needs it.
         self.sheet = Some(page());
-        // A row of another page has a name once the page is there. Without a choice, the first row is selected.
+        // A row of another page has a name once the page is there. Without a choice, the first row is
+        // selected.
         let selection = &mut self.selections[place];
         if selection.id.is_none() && selection.position > 0 {
             let selected = self.sheet.as_ref().and_then(Sheet::selected_id);

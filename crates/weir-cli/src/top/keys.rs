@@ -30,7 +30,8 @@ impl Keys {
         Ok(Self(terminal))
     }
 
-    /// Waits for a key, or a new size of the terminal, for at most `limit`, and returns all keys that were pressed.
+    /// Waits for a key, or a new size of the terminal, for at most `limit`, and returns all keys that were
+    /// pressed.
     ///
     /// # Errors
     /// Those of the terminal, also that it is gone.

@@ -53,8 +53,8 @@ pub struct Live {
 }
 
 impl Live {
-    /// The run with this control and these questions; `shown` are the questions about `traffic`. Also returns the receiver of requests: after
-    /// the end of the files, the main thread reads them again.
+    /// The run with this control and these questions; `shown` are the questions about `traffic`. Also returns
+    /// the receiver of requests: after the end of the files, the main thread reads them again.
     pub fn new(
         control: Control,
         set: Arc<QuestionSet>,

@@ -74,8 +74,8 @@ impl Pane {
         }
     }
 
-    /// The part of the table that fits into so many lines. The function that is returned formats copies of its rows, so the
-    /// traffic is not needed for that.
+    /// The part of the table that fits into so many lines. The function that is returned formats copies of
+    /// its rows, so the traffic is not needed for that.
     pub fn page<'t>(
         self,
         traffic: &'t Traffic,

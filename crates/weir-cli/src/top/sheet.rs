@@ -1,5 +1,5 @@
-//! A sorted table of which a part is shown. The page is found by keys, which need no memory of their own; values are turned
-//! into text only where they are shown, from copies of the rows of the page.
+//! A sorted table of which a part is shown. The page is found by keys, which need no memory of their own;
+//! values are turned into text only where they are shown, from copies of the rows of the page.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -18,7 +18,8 @@ pub struct Column {
     pub grows: bool,
 }
 
-/// As many columns as fit into a line of this width, the first one in any case. Between two columns is a blank.
+/// As many columns as fit into a line of this width, the first one in any case. Between two columns is a
+/// blank.
 pub fn fitting(columns: &[Column], width: u16) -> &[Column] {
     let mut used = 0;
     let fits = |column: &&Column| {
@@ -128,9 +129,9 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// The items that fit into `height` lines, with the selected row. `key`: what an item is sorted by; then by `rank`, which
-    /// is different for each. `is_wanted`: whether an item has this identifier. Costs time in proportion to the number of items:
-    /// only those of the page are sorted.
+    /// The items that fit into `height` lines, with the selected row. `key`: what an item is sorted by; then
+    /// by `rank`, which is different for each. `is_wanted`: whether an item has this identifier. Costs time
+    /// in proportion to the number of items: only those of the page are sorted.
     pub fn of<'a>(
         items: impl Iterator<Item = T>,
         sort: Sort,

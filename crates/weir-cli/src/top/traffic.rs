@@ -1,5 +1,5 @@
-//! The traffic so far, as `weir top` shows it: connections, and sums by host, name of a server and protocol. Everything that the
-//! traffic can make larger is bounded; what is beyond a bound is counted together.
+//! The traffic so far, as `weir top` shows it: connections, and sums by host, name of a server and protocol.
+//! Everything that the traffic can make larger is bounded; what is beyond a bound is counted together.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -120,8 +120,8 @@ impl Traffic {
         std::mem::replace(self, next)
     }
 
-    /// The questions about the other filter were refused: the answers to the previous ones count again. Those that came in
-    /// the meantime are lost to the screen.
+    /// The questions about the other filter were refused: the answers to the previous ones count again. Those
+    /// that came in the meantime are lost to the screen.
     pub fn return_to(&mut self, previous: Self) {
         *self = Self { is_over: self.is_over, ..previous };
     }

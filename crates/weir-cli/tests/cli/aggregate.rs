@@ -1,5 +1,5 @@
-//! `weir aggregate`: its formats, what it is computed of, and its place beside other questions. The other part is
-//! `aggregate_bounds.rs`.
+//! `weir aggregate`: its formats, what it is computed of, and its place beside other questions. The other
+//! part is `aggregate_bounds.rs`.
 
 use crate::formats::{arrow_rows, parquet_rows};
 use crate::{answer, count, example, scratch, text, text_of, weir};

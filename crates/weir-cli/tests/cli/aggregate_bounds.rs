@@ -1,4 +1,5 @@
-//! `weir aggregate` over hostile and unusual traffic: many groups, wrong times, silence, names with any characters.
+//! `weir aggregate` over hostile and unusual traffic: many groups, wrong times, silence, names with any
+//! characters.
 
 use crate::{scratch, text, text_of, weir};
 use serde_json::Value;
@@ -107,7 +108,8 @@ fn idle_connections_are_in_the_windows_of_their_last_packets() {
     assert_eq!((sum(&rows), said.as_str()), (140, ""));
 }
 
-/// Packets of wrong times are in windows of these times, or counted as late or ahead; others are not affected.
+/// Packets of wrong times are in windows of these times, or counted as late or ahead; others are not
+/// affected.
 #[test]
 fn wrong_times_lose_no_other_packets() {
     let right = |n: i64| (START + n * SECOND / 10, datagram(0x0a00_0001, (1, 2), b""));

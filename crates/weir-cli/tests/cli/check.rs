@@ -172,7 +172,8 @@ fn a_stack_that_would_be_lost_is_an_error() {
         "{said}"
     );
     assert_eq!(asked(&["quic", first]).status.code(), Some(2));
-    // A stack that the last one extends, or that is selected by its name, is used; an unused stack is an error.
+    // A stack that the last one extends, or that is selected by its name, is used; an unused stack is an
+    // error.
     std::fs::write(&two, protocol("second") + &stack("two", "one", "second")).expect("a file");
     for stacks in [&[first, second][..], &[first, "one"], &[first, second, "one"]] {
         let output = asked(stacks);

@@ -1,4 +1,5 @@
-//! Rows in ClickHouse: its engine, behind `clickhouse_server.py`. The tests are skipped, with a message, where Python has no chdb.
+//! Rows in ClickHouse: its engine, behind `clickhouse_server.py`. The tests are skipped, with a message,
+//! where Python has no chdb.
 
 use crate::outputs::{ended, start, until};
 use crate::{answer, example, scratch, text, weir};

@@ -1,4 +1,5 @@
-//! Columns that are not shown are not computed. Those that are shown have the values that they have among all.
+//! Columns that are not shown are not computed. Those that are shown have the values that they have among
+//! all.
 
 use crate::answer;
 use serde_json::{Map, Value};

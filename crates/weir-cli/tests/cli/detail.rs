@@ -1,4 +1,5 @@
-//! `weir packets -V` and `-x`: sessions below the packets that complete them, formats, and what does not go together.
+//! `weir packets -V` and `-x`: sessions below the packets that complete them, formats, and what does not go
+//! together.
 
 use crate::{answer, text_of, weir};
 use serde_json::Value as Json;

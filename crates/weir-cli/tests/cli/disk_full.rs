@@ -1,5 +1,5 @@
-//! Full disks: small file systems in memory, in mount namespaces that the tests make. The tests need root; without, they are
-//! skipped with a message.
+//! Full disks: small file systems in memory, in mount namespaces that the tests make. The tests need root;
+//! without, they are skipped with a message.
 
 use crate::formats::parquet_rows;
 use crate::{answer, count, example, scratch, text};
@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Runs `weir` where `full/` is a disk of this size, then copies the files of the disk to `copies/`. `None`: skipped.
+/// Runs `weir` where `full/` is a disk of this size, then copies the files of the disk to `copies/`. `None`:
+/// skipped.
 fn on_small_disk(name: &str, size: &str, args: &[&str]) -> Option<(Output, PathBuf)> {
     let dir = scratch(&format!("full-{name}"));
     ["full", "copies"]

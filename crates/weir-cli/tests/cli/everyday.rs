@@ -1,5 +1,5 @@
-//! Everyday tasks on a terminal: each command line with its output at 80, 120 and 200 columns, without and with colours.
-//! `WEIR_BLESS=1` writes the outputs.
+//! Everyday tasks on a terminal: each command line with its output at 80, 120 and 200 columns, without and
+//! with colours. `WEIR_BLESS=1` writes the outputs.
 
 use crate::{answer, scratch};
 use std::collections::BTreeSet;

@@ -1,5 +1,6 @@
-//! Rows for other machines, on loopback only: IPFIX to nfcapd and to a collector of this test, whose messages tshark reads, and
-//! syslog to rsyslogd. Tests with other programs are skipped, with a message, where the program is missing.
+//! Rows for other machines, on loopback only: IPFIX to nfcapd and to a collector of this test, whose messages
+//! tshark reads, and syslog to rsyslogd. Tests with other programs are skipped, with a message, where the
+//! program is missing.
 
 use crate::outputs::{LONG, ended, start, until};
 use crate::{answer, example, scratch, text, weir};
@@ -80,7 +81,8 @@ fn bound(port: u16) {
     until("the port is bound", || UdpSocket::bind(("127.0.0.1", port)).is_err());
 }
 
-/// What a flow record and a row have in common: both ends, protocol, packets and bytes in both directions, and beginning.
+/// What a flow record and a row have in common: both ends, protocol, packets and bytes in both directions,
+/// and beginning.
 type Flow = (String, String, u64, u64, u64, u64, u64, u64, u64, u64);
 
 fn flow_of_row(row: &serde_json::Value) -> Flow {
@@ -340,7 +342,8 @@ fn tshark_finds_no_fault_in_messages_over_tcp() {
     }
 }
 
-/// The data records of flows in a connection's messages, by templates as RFC 7011 says: the values of `flowId`.
+/// The data records of flows in a connection's messages, by templates as RFC 7011 says: the values of
+/// `flowId`.
 fn flow_ids(bytes: &[u8]) -> Vec<u64> {
     let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     let mut templates: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
@@ -441,7 +444,8 @@ fn a_collector_that_is_started_again_gets_each_flow_once() {
 
 /// Flows of the capture in the next test.
 const MANY: u32 = 20_000;
-/// Bytes that the system of a collector may have acknowledged, and its program not read: the buffer, and what is on the way.
+/// Bytes that the system of a collector may have acknowledged, and its program not read: the buffer, and what
+/// is on the way.
 const UNREAD_BYTES_MAX: usize = 256 << 10;
 
 #[test]

@@ -1,4 +1,5 @@
-//! `weir files --extract`: each content once, safely. `tshark` compares contents with those that tshark exports.
+//! `weir files --extract`: each content once, safely. `tshark` compares contents with those that tshark
+//! exports.
 
 use crate::{answer, scratch, text_of, weir};
 use serde_json::Value as Json;

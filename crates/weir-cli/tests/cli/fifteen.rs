@@ -1,4 +1,5 @@
-//! Runs tutorial pages: writes the files in their blocks, runs their commands, and compares the output with the page.
+//! Runs tutorial pages: writes the files in their blocks, runs their commands, and compares the output with
+//! the page.
 
 use crate::{scratch, text};
 use std::iter;

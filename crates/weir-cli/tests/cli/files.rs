@@ -98,8 +98,8 @@ fn two_taps_of_one_link_give_what_one_of_both_directions_gives() {
     for what in ["flows", "tls", "http", "dns"] {
         let rows = |files: &[&str]| {
             let lines = text(&weir(&[&[what, "--format", "json", "-r"], files].concat()).stdout);
-            // Two packets in the same microsecond may be read in either order, so the letters of `history` may be
-            // swapped.
+            // Two packets in the same microsecond may be read in either order, so the letters of `history`
+            // may be swapped.
             let of_letters = |line: &str| match (line.find("\"history\""), line.find("\"orig_pkts\"")) {
                 (Some(from), Some(to)) => line[..from].to_string() + &line[to..],
                 _ => line.to_string(),
@@ -196,7 +196,8 @@ fn packets_go_on_while_more_may_come() {
     }
 }
 
-/// If a pipe stays open and silent, a connection is reported once its timeout has passed, without another packet.
+/// If a pipe stays open and silent, a connection is reported once its timeout has passed, without another
+/// packet.
 #[test]
 fn connections_end_while_a_pipe_is_silent() {
     for workers in ["1", "2"] {

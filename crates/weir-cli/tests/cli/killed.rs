@@ -26,8 +26,8 @@ const FILES: [(&str, &str); 8] = [
     ("pcapng", ""),
 ];
 
-/// The packets of a file: their numbers where the format has them, otherwise as many zeros. A row that the kill cut is
-/// none. `None`: the file does not exist.
+/// The packets of a file: their numbers where the format has them, otherwise as many zeros. A row that the
+/// kill cut is none. `None`: the file does not exist.
 fn packets(format: &str, path: &Path) -> Option<Vec<u64>> {
     let bytes = std::fs::read(path).ok();
     let lines = |skipped: usize, number: &dyn Fn(&str) -> Option<u64>| {
@@ -101,8 +101,8 @@ fn directory() -> PathBuf {
     path
 }
 
-/// A process writes all formats at once and is killed at a random time: every file has the first packets, without gaps,
-/// and a Parquet file that exists is readable.
+/// A process writes all formats at once and is killed at a random time: every file has the first packets,
+/// without gaps, and a Parquet file that exists is readable.
 #[test]
 fn files_of_a_killed_process_are_readable() {
     let directory = directory();

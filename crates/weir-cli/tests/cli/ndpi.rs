@@ -1,5 +1,5 @@
-//! Protocols of connections by the system's nDPI: they are those of nDPI's own program, `ndpiReader`, over the captures of the
-//! project, nDPI's captures among the shared ones, and a sample of the others.
+//! Protocols of connections by the system's nDPI: they are those of nDPI's own program, `ndpiReader`, over
+//! the captures of the project, nDPI's captures among the shared ones, and a sample of the others.
 
 use crate::{answer, example, scratch, text, text_of, weir};
 use serde_json::Value;

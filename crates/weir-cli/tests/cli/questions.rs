@@ -399,8 +399,8 @@ fn questions_come_and_go_while_it_runs() {
     let done = Arc::new(AtomicBool::new(false));
     let is_done = Arc::clone(&done);
     let feeder = std::thread::spawn(move || {
-        // Sends the file header once and the packets again and again, until the control socket has accepted the
-        // questions.
+        // Sends the file header once and the packets again and again, until the control socket has accepted
+        // the questions.
         let (header, packets) = bytes.split_at(24);
         input.write_all(header).expect("it reads");
         while !is_done.load(Ordering::SeqCst) {

@@ -1,4 +1,5 @@
-//! A program on a pseudo-terminal, whose screen a test reads, and to which it types. `script` of util-linux makes the terminal.
+//! A program on a pseudo-terminal, whose screen a test reads, and to which it types. `script` of util-linux
+//! makes the terminal.
 
 use std::io::{Read, Write};
 use std::path::Path;

@@ -92,8 +92,8 @@ fn chunks_and_workers_change_no_digest() {
     assert_eq!(plain, digests(&["--chunk", "1000", "--overlap", "10", "--flush", "0.01"]));
     assert_eq!(plain, digests(&["-j", "3"]));
     assert_eq!(plain, digests(&["--policy", "linux", "--policy", "10.0.0.0/8:windows"]));
-    // One client resets its connection while the server still sends. In strict mode, bytes that the client does not
-    // receive are not delivered.
+    // One client resets its connection while the server still sends. In strict mode, bytes that the client
+    // does not receive are not delivered.
     let strict = digests(&["--mode", "strict"]);
     let differ = plain.iter().filter(|row| !strict.contains(row)).count();
     assert_eq!((strict.len(), differ), (plain.len(), 1));
@@ -235,7 +235,8 @@ fn a_filter_on_sessions_chooses_whole_streams() {
         assert_eq!(streams.lines().collect::<BTreeSet<&str>>(), expected, "{filter}");
         assert_eq!(ask(&["streams", "--digest", "sha256", "-j", "2", filter]), streams, "{filter}");
     }
-    // The same holds for a class of streams: its cutoff counts from the first byte, even if the class is known later.
+    // The same holds for a class of streams: its cutoff counts from the first byte, even if the class is
+    // known later.
     let cut = ask(&[
         "streams",
         "--cutoff",
@@ -291,7 +292,8 @@ fn what_is_wrong_with_options_is_said() {
     }
 }
 
-/// The user data of an association is a part of it and has no record of its own, but its streams are delivered.
+/// The user data of an association is a part of it and has no record of its own, but its streams are
+/// delivered.
 #[test]
 fn user_data_of_an_association_is_a_stream() {
     let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../protocols/sctp.pcap");

@@ -1,5 +1,5 @@
-//! Captures over TCP connections, with the command at one end or both, on loopback only. Tests with tcpdump or tshark are
-//! skipped, with a message, where the program is missing.
+//! Captures over TCP connections, with the command at one end or both, on loopback only. Tests with tcpdump
+//! or tshark are skipped, with a message, where the program is missing.
 
 use crate::outputs::{LONG, ended, number_before, signal, start, until};
 use crate::{answer, example, scratch, text, weir};
@@ -623,8 +623,9 @@ fn a_file_of_questions_sends_packets_to_clients() {
     });
 }
 
-/// A reload changes the filter of a question with clients: the port stays open, and clients receive the packets of the new
-/// filter in the same capture. A change of the format ends their captures, but does not close the port.
+/// A reload changes the filter of a question with clients: the port stays open, and clients receive the
+/// packets of the new filter in the same capture. A change of the format ends their captures, but does not
+/// close the port.
 #[test]
 fn a_reload_hands_clients_over_to_the_changed_question() {
     let (file, rows) = (scratch("tcp-reload.toml"), scratch("tcp-reload.json"));

@@ -1,5 +1,5 @@
-//! Bytes of connections and contents of files are those of tshark, over the captures of the project and a sample of the
-//! shared ones. `cargo xtask bench "Agreement with tshark"` compares all.
+//! Bytes of connections and contents of files are those of tshark, over the captures of the project and a
+//! sample of the shared ones. `cargo xtask bench "Agreement with tshark"` compares all.
 
 use crate::scratch;
 use std::path::{Path, PathBuf};

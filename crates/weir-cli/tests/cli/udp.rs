@@ -1,4 +1,5 @@
-//! Packets over UDP, with the command at both ends, on loopback only: what is sent comes back, and losses are counted.
+//! Packets over UDP, with the command at both ends, on loopback only: what is sent comes back, and losses are
+//! counted.
 
 use crate::outputs::{signal, until};
 use crate::tcp::{Running, has};
@@ -47,7 +48,8 @@ impl Instance {
         Self { run, address, file }
     }
 
-    /// Ends it, once it has what was sent. Returns its messages, and its packets as lines: time, length and bytes.
+    /// Ends it, once it has what was sent. Returns its messages, and its packets as lines: time, length and
+    /// bytes.
     fn end(self) -> (Output, Vec<String>) {
         std::thread::sleep(SETTLE);
         signal(&self.run.child, "INT");
@@ -187,7 +189,8 @@ fn assert_same(mut some: Vec<String>, mut others: Vec<String>) {
     assert!(some == others, "{} and {} packets", some.len(), others.len());
 }
 
-/// Instances are added and removed under traffic, by the control socket and by a reload: every packet arrives once.
+/// Instances are added and removed under traffic, by the control socket and by a reload: every packet arrives
+/// once.
 #[test]
 fn instances_change_under_traffic_without_a_loss() {
     let instances: Vec<Instance> =
@@ -318,7 +321,8 @@ fn queued_bytes(port: u16) -> u64 {
     received.and_then(|(_, bytes)| u64::from_str_radix(bytes, 16).ok()).unwrap_or(0)
 }
 
-/// A receiver that does not read for a while: its kernel has a bounded buffer, and what does not fit is counted.
+/// A receiver that does not read for a while: its kernel has a bounded buffer, and what does not fit is
+/// counted.
 #[test]
 fn a_slow_receiver_loses_packets_and_counts_them() {
     /// More than the buffer of a socket, which is 64 MiB for root.

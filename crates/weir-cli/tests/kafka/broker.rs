@@ -1,4 +1,5 @@
-//! A broker of Kafka on loopback, from the files that `cargo xtask features` has fetched, and the other end of the tests.
+//! A broker of Kafka on loopback, from the files that `cargo xtask features` has fetched, and the other end
+//! of the tests.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};

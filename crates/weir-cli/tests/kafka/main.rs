@@ -1,5 +1,5 @@
-//! Rows in Kafka: a real broker, which is killed, refuses, and comes back. `cargo xtask features` fetches the broker and runs these
-//! tests; without the broker they are skipped, with a message.
+//! Rows in Kafka: a real broker, which is killed, refuses, and comes back. `cargo xtask features` fetches the
+//! broker and runs these tests; without the broker they are skipped, with a message.
 
 mod broker;
 mod fleet;
@@ -193,8 +193,8 @@ fn rows_in_the_spool_of_a_killed_weir_are_there_and_repeats_are_known() {
         let files = fs::read_dir(spool).expect("a folder").flatten();
         files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
     };
-    // All batches are in one segment, which has 270 bytes for a row. Rows of an incomplete batch come after a second, and the
-    // last flows end one by one.
+    // All batches are in one segment, which has 270 bytes for a row. Rows of an incomplete batch come after a
+    // second, and the last flows end one by one.
     until("the spool has the rows", || size(spool) > FLOWS as u64 * 250);
     std::thread::sleep(Duration::from_secs(3));
     drop(weir);

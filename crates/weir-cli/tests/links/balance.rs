@@ -12,8 +12,8 @@ use weir::packet::{Burst, Poll, Source, SourceError, SourceStats, Timestamp};
 use weir::{Ask, Compiler, Item, Need, Options, Shape, Want};
 use weir_testing::frames;
 
-/// How often packets come while one worker does not read. The kernel passes a block of the ring at each time: more than half of the 64
-/// blocks wait, and there is room for all packets.
+/// How often packets come while one worker does not read. The kernel passes a block of the ring at each time:
+/// more than half of the 64 blocks wait, and there is room for all packets.
 const ROUNDS: u64 = 34;
 
 /// Datagrams between a host of this number and a server, one in each direction.

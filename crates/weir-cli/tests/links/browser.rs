@@ -1,5 +1,6 @@
-//! A headless Chromium, driven by its DevTools protocol (<https://chromedevtools.github.io/devtools-protocol/>) over two pipes: messages of JSON
-//! that end with a zero byte.
+//! A headless Chromium, driven by its DevTools protocol
+//! (<https://chromedevtools.github.io/devtools-protocol/>) over two pipes: messages of JSON that end with a
+//! zero byte.
 
 use base64::Engine as _;
 use serde_json::{Value, json};

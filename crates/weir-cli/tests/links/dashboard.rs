@@ -1,4 +1,5 @@
-//! The dashboard of `examples/grafana` over the metrics of a live run: Prometheus answers each of its queries.
+//! The dashboard of `examples/grafana` over the metrics of a live run: Prometheus answers each of its
+//! queries.
 
 use super::prometheus::{PORTS, Prometheus, can_run_as};
 use super::watching::{eventually, mixed};
@@ -41,7 +42,8 @@ fn variables(dashboard: &Value) -> Vec<(&str, &str)> {
     all.map(|variable| (text(variable, "name"), text(&variable["query"], "query"))).collect()
 }
 
-/// What Grafana does not say, but shows: panels at the same place, targets without a source, unknown variables.
+/// What Grafana does not say, but shows: panels at the same place, targets without a source, unknown
+/// variables.
 #[test]
 fn panels_have_places_sources_and_known_variables() {
     let dashboard = dashboard();

@@ -16,8 +16,8 @@ const SETTLE: Duration = Duration::from_millis(600);
 /// Questions that come and go: one that is about the same connection, and one that needs every packet.
 const OTHERS: [(&str, &str); 2] = [("tls", "tls"), ("seen", "packets")];
 
-/// Questions are added and removed through the control socket during a download: the record of the connection is that of tcpdump's
-/// capture, with one worker and with two.
+/// Questions are added and removed through the control socket during a download: the record of the connection
+/// is that of tcpdump's capture, with one worker and with two.
 #[test]
 fn questions_may_change_during_downloads() {
     let test = "downloads::questions_may_change_during_downloads";

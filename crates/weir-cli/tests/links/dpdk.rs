@@ -1,5 +1,5 @@
-//! Devices of DPDK: captures of libpcap, interfaces of the kernel, and devices that make packets. The tests need the plug-in, which
-//! `cargo xtask dpdk` builds; without it they are skipped, with a message.
+//! Devices of DPDK: captures of libpcap, interfaces of the kernel, and devices that make packets. The tests
+//! need the plug-in, which `cargo xtask dpdk` builds; without it they are skipped, with a message.
 
 use crate::{
     Capturing, FIRST_LIGHT, LOGS, assert_exact, captures, counter, datagrams, frames_of, inside, lost,
@@ -28,8 +28,8 @@ fn weir(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("it runs")
 }
 
-/// Rewrites the Ethernet frames of a capture in the form that DPDK's device reads exactly: times in microseconds, and whole frames.
-/// Returns their number.
+/// Rewrites the Ethernet frames of a capture in the form that DPDK's device reads exactly: times in
+/// microseconds, and whole frames. Returns their number.
 fn rewrite(from: &Path, to: &Path) -> u64 {
     let word = |number: usize| u32::try_from(number).expect("a small number").to_le_bytes();
     // The magic number of microseconds, version 2.4, two unused words, the longest frame, Ethernet.

@@ -1,4 +1,5 @@
-//! A front end on one host, instances on another: two network namespaces, with a path of the usual MTU between them.
+//! A front end on one host, instances on another: two network namespaces, with a path of the usual MTU
+//! between them.
 
 use crate::{
     Capturing, FIRST_LIGHT, counter, datagrams, frames_of, inside, make_pair, scratch, send, sh, text,

@@ -130,7 +130,8 @@ fn filters_change_with_the_questions() {
     }
 }
 
-/// The frames that the kernel sends are those of the list, in order and with their lengths, and their number is exact.
+/// The frames that the kernel sends are those of the list, in order and with their lengths, and their number
+/// is exact.
 #[test]
 fn live_frames_are_those_of_the_list() {
     if !inside("kernel::live_frames_are_those_of_the_list") {

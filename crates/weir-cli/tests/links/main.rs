@@ -1,5 +1,7 @@
-//! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests need root and
-//! `ip`; without them they are skipped, with a message. `kernel`: filters that run there. `balance`: workers that fall behind. `dpdk`: devices of DPDK. `servers`: real servers. `downloads`: downloads that the kernel counts. `front_end`: instances on another host. `recorder`: the past.
+//! Capture on real interfaces: pairs of virtual Ethernet in network namespaces that the tests make. The tests
+//! need root and `ip`; without them they are skipped, with a message. `kernel`: filters that run there.
+//! `balance`: workers that fall behind. `dpdk`: devices of DPDK. `servers`: real servers. `downloads`:
+//! downloads that the kernel counts. `front_end`: instances on another host. `recorder`: the past.
 //! `WEIR_LINK_CAPTURES=N` replays N of the shared captures (default 12).
 
 mod balance;
@@ -38,8 +40,8 @@ const INSIDE: &str = "WEIR_TEST_INSIDE";
 
 const FIRST_LIGHT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/first-light.pcap");
 
-/// Runs a test in a network namespace of its own, which ends with the test: the test binary calls itself again for this test.
-/// Returns whether this is the inner process, which does the work.
+/// Runs a test in a network namespace of its own, which ends with the test: the test binary calls itself
+/// again for this test. Returns whether this is the inner process, which does the work.
 fn inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         sh("ip link set lo up");
@@ -208,7 +210,8 @@ fn counter(output: &Output, name: &str) -> u64 {
     line.unwrap_or(0)
 }
 
-/// The accounts of a capture: what the kernel received is what the engine got, what the kernel discarded, and what the ring lost.
+/// The accounts of a capture: what the kernel received is what the engine got, what the kernel discarded, and
+/// what the ring lost.
 fn assert_exact(output: &Output, sent: u64) {
     let said = text(&output.stderr);
     assert_eq!(counter(output, "source_received"), sent, "{said}");
@@ -275,7 +278,8 @@ fn questions(folder: &Path, logs: &[&str], has_packets: bool) -> PathBuf {
     path
 }
 
-/// The rows of a log, sorted. `with_uids`: identifiers and numbers are those of the packets' order, which several workers do not keep.
+/// The rows of a log, sorted. `with_uids`: identifiers and numbers are those of the packets' order, which
+/// several workers do not keep.
 fn sorted_rows(path: &Path, with_uids: bool) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let anonymous = |row: &str| {
@@ -289,7 +293,8 @@ fn sorted_rows(path: &Path, with_uids: bool) -> Vec<String> {
     rows
 }
 
-/// A link's rows are those of the packets that were seen there, byte for byte; and the packets are those that were sent.
+/// A link's rows are those of the packets that were seen there, byte for byte; and the packets are those that
+/// were sent.
 #[test]
 fn rows_of_a_link_are_those_of_its_packets() {
     if !inside("rows_of_a_link_are_those_of_its_packets") {

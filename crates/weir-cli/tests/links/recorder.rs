@@ -240,8 +240,8 @@ fn a_follower_sees_packets_as_they_come() {
     recorder.end();
 }
 
-/// Whenever a recorder is killed: its files are readable up to their last complete segment, and another recorder takes its name.
-/// `WEIR_KILLS=N` kills N recorders (default 8).
+/// Whenever a recorder is killed: its files are readable up to their last complete segment, and another
+/// recorder takes its name. `WEIR_KILLS=N` kills N recorders (default 8).
 #[test]
 fn killed_recorders_leave_readable_files() {
     if !inside("recorder::killed_recorders_leave_readable_files") {
@@ -283,7 +283,8 @@ fn killed_recorders_leave_readable_files() {
     assert!(readable > 0, "some recorders have written segments");
 }
 
-/// Connections that match are dumped whole, a file each, with the reason; and what is dumped is what tcpdump captured beside.
+/// Connections that match are dumped whole, a file each, with the reason; and what is dumped is what tcpdump
+/// captured beside.
 #[test]
 fn groups_over_a_threshold_are_dumped() {
     if !inside("recorder::groups_over_a_threshold_are_dumped") {

@@ -1,12 +1,12 @@
-//! Real servers and clients. Weir and tcpdump capture their packets at the same time: Weir's rows of the link are those of
-//! tcpdump's capture.
+//! Real servers and clients. Weir and tcpdump capture their packets at the same time: Weir's rows of the link
+//! are those of tcpdump's capture.
 //!
-//! The client is in the namespace of the test, with the interface `in0`; the servers are in the namespace `far`, with `out0`.
-//! AF_PACKET and tcpdump see the packets of `in0`. AF_XDP takes copies: the kernel sends a copy of each packet of `in0` from
-//! `out1` to `in1`.
+//! The client is in the namespace of the test, with the interface `in0`; the servers are in the namespace
+//! `far`, with `out0`. AF_PACKET and tcpdump see the packets of `in0`. AF_XDP takes copies: the kernel sends
+//! a copy of each packet of `in0` from `out1` to `in1`.
 //!
-//! In the tagged network the client has `out2` and the server `out3`; the test adds the tags, and sends the frames from `in2` on
-//! `in0`, from `in3` on `out0`, and back.
+//! In the tagged network the client has `out2` and the server `out3`; the test adds the tags, and sends the
+//! frames from `in2` on `in0`, from `in3` on `out0`, and back.
 //!
 //! Servers and clients share one processor, so that all captures see the packets in the same order.
 
@@ -134,8 +134,8 @@ impl Network {
         }
     }
 
-    /// Captures what `traffic` sends. Returns the rows of tcpdump's capture in the order of [`LOGS`], after it has compared the
-    /// rows of the link with them for each method.
+    /// Captures what `traffic` sends. Returns the rows of tcpdump's capture in the order of [`LOGS`], after
+    /// it has compared the rows of the link with them for each method.
     fn compare(&self, methods: &[&str], traffic: impl FnOnce()) -> [Vec<String>; 4] {
         let file = self.at("tcpdump.pcap");
         let mut tcpdump = Command::new("tcpdump");
@@ -259,8 +259,8 @@ fn rows(folder: &Path, log: &str) -> Vec<Row> {
             }
             !is_time
         });
-        // The kernel does not know the segments that are on their way to Weir when it takes a connection over, so it may take a segment that
-        // repeats one of them for the next one.
+        // The kernel does not know the segments that are on their way to Weir when it takes a connection
+        // over, so it may take a segment that repeats one of them for the next one.
         if let Some(history) = row.get_mut("history") {
             *history = history.as_str().expect("a text").replace(['T', 't'], "").into();
         }
@@ -299,7 +299,8 @@ pub fn same(what: &str, got: &[Row], expected: &[Row]) {
 
 const BOTH: [&str; 2] = ["af_packet", "af_xdp"];
 
-/// A server for HTTP (80), HTTP/2 without TLS (81), and HTTP/2 and HTTP/1.1 with TLS (443), with a file of 100 KB.
+/// A server for HTTP (80), HTTP/2 without TLS (81), and HTTP/2 and HTTP/1.1 with TLS (443), with a file of
+/// 100 KB.
 pub fn nginx(network: &mut Network) {
     let at = |name: &str| network.at(name);
     fs::create_dir_all(at("www")).expect("a temporary folder");
@@ -364,8 +365,8 @@ fn rows_of_web_servers_are_those_of_tcpdump() {
     assert_eq!(tls.iter().filter(|row| row.contains("www.example.com")).count(), 2, "{tls:#?}");
 }
 
-/// A row of a connection without the numbers of segments that came twice or late, and with each letter of the history once: these may
-/// differ at the moment at which the connection changes hands.
+/// A row of a connection without the numbers of segments that came twice or late, and with each letter of the
+/// history once: these may differ at the moment at which the connection changes hands.
 fn without_repeats(row: Row) -> Row {
     let mut columns: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&row.text).expect("JSON");

@@ -92,7 +92,8 @@ fn a_run_without_rights_delivers_everything() {
         }
         assert_eq!(of_threads(process, "NoNewPrivs"), ["1"]);
         assert_eq!(of_threads(process, "Seccomp"), ["2"]);
-        // Filters in the kernel need CAP_BPF (39) and CAP_PERFMON (38), and those of interfaces CAP_NET_ADMIN (12).
+        // Filters in the kernel need CAP_BPF (39) and CAP_PERFMON (38), and those of interfaces CAP_NET_ADMIN
+        // (12).
         let kept = 1u64 << 39 | 1 << 38 | if method == "af_xdp" { 1 << 12 } else { 0 };
         for (set, kept) in [("CapEff", kept), ("CapPrm", kept), ("CapInh", 0), ("CapBnd", 0), ("CapAmb", 0)] {
             assert_eq!(of_threads(process, set), [format!("{kept:016x}")], "{set}");
@@ -161,8 +162,8 @@ fn write_questions(path: &Path, questions: &[(&str, String)]) {
     fs::write(path, tables.collect::<String>()).expect("a temporary file");
 }
 
-/// The file of questions changes: questions that stay lose no packet and no connection, and files that were moved away are
-/// complete.
+/// The file of questions changes: questions that stay lose no packet and no connection, and files that were
+/// moved away are complete.
 #[test]
 fn a_reload_keeps_what_stays() {
     if !inside("service::a_reload_keeps_what_stays") {

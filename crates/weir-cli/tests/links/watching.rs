@@ -113,8 +113,8 @@ fn metrics_add_up() {
     }
 }
 
-/// Questions lose answers for different reasons: an output that is blocked, a receiver that is killed, and a flood that is
-/// too fast for all. Each question shows its own losses, and the packets add up at any time.
+/// Questions lose answers for different reasons: an output that is blocked, a receiver that is killed, and a
+/// flood that is too fast for all. Each question shows its own losses, and the packets add up at any time.
 #[test]
 fn each_question_shows_its_losses_and_packets_add_up() {
     if !inside("watching::each_question_shows_its_losses_and_packets_add_up") {
@@ -213,7 +213,8 @@ impl Drop for Server {
     }
 }
 
-/// Sends packets of two connections until it is dropped; the first has larger packets. Their numbers count up.
+/// Sends packets of two connections until it is dropped; the first has larger packets. Their numbers count
+/// up.
 struct Talking {
     is_over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<Vec<Vec<u8>>>>,

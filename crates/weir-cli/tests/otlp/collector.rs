@@ -1,4 +1,5 @@
-//! A collector of OpenTelemetry on loopback: Python with OpenTelemetry's messages, which `cargo xtask features` has fetched.
+//! A collector of OpenTelemetry on loopback: Python with OpenTelemetry's messages, which
+//! `cargo xtask features` has fetched.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -111,7 +112,8 @@ impl Collector {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Starts the process, which may have been killed before, without exports. Modes: `accept`, `refuse`, `partial`.
+    /// Starts the process, which may have been killed before, without exports. Modes: `accept`, `refuse`,
+    /// `partial`.
     pub fn run(&mut self, mode: &str) {
         self.kill();
         self.exports().iter().for_each(|(path, _)| fs::remove_file(path).expect("it exists"));

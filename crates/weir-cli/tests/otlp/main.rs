@@ -1,5 +1,6 @@
-//! Metrics at a collector of OpenTelemetry, which comes late, is killed, refuses, and comes back. `cargo xtask features` fetches the
-//! collector's modules and runs these tests; without them they are skipped, with a message.
+//! Metrics at a collector of OpenTelemetry, which comes late, is killed, refuses, and comes back.
+//! `cargo xtask features` fetches the collector's modules and runs these tests; without them they are
+//! skipped, with a message.
 
 mod collector;
 

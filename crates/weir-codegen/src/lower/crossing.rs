@@ -1,6 +1,6 @@
-//! Code around lookups. Before a lookup, the live values are saved in the continuation, in the order that the plan
-//! lists for this [crossing](weir_ir::liveness::Crossing); the tail reads them from there. A jump from a tail to a
-//! block of the head saves the values that are live at that block in the same way.
+//! Code around lookups. Before a lookup, the live values are saved in the continuation, in the order that the
+//! plan lists for this [crossing](weir_ir::liveness::Crossing); the tail reads them from there. A jump from a
+//! tail to a block of the head saves the values that are live at that block in the same way.
 
 use super::{ENTER, Lowering, Parts, of_run};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, types};
@@ -100,8 +100,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// A saved value stays in the continuation, and each block loads the values that it needs: most paths through a
-    /// tail need few of them, and values loaded at the start would occupy registers on all paths.
+    /// A saved value stays in the continuation, and each block loads the values that it needs: most paths
+    /// through a tail need few of them, and values loaded at the start would occupy registers on all paths.
     pub(super) fn read_saved(&mut self, value: Value) -> Option<Parts> {
         let Saved { at, held } = self.saved[value.index()]?;
         let block = self.b.current_block();
@@ -120,8 +120,8 @@ impl Lowering<'_> {
         self.saved[value.index()] = Some(Saved { at, held });
     }
 
-    /// Saves the values that are live across the lookup that ends `from` and continues at `then`. Returns the lookup's
-    /// number.
+    /// Saves the values that are live across the lookup that ends `from` and continues at `then`. Returns the
+    /// lookup's number.
     pub(super) fn save_live(&mut self, from: Block, then: Block) -> usize {
         let graph = self.graph;
         if let Terminator::Rejoin { lookup: Some(number), values, entered } = &graph.block(then).terminator {

@@ -1,13 +1,13 @@
 //! Lowers a graph's head, or the tail after one of its lookups, to one Cranelift function.
 //!
-//! Types: a bool is an `i8` of 0 or 1, an int is an `i64`, a buffer is two `i64`s (address, length). A flow has no
-//! representation: the only usable flow is that of the lookup after which the tail resumes, and it is an argument.
-//! Constants and the frame are rematerialized at each use.
+//! Types: a bool is an `i8` of 0 or 1, an int is an `i64`, a buffer is two `i64`s (address, length). A flow
+//! has no representation: the only usable flow is that of the lookup after which the tail resumes, and it is
+//! an argument. Constants and the frame are rematerialized at each use.
 //!
-//! A value that crosses a tail's lookup stays in the continuation, where it was saved. In the head, so do values that
-//! are live where tails enter it; such a value may have several definitions if a tunnel leads to the same block again.
-//! All other values are dominated by their only definition in the same part, because a path around the definition would
-//! make them cross a lookup.
+//! A value that crosses a tail's lookup stays in the continuation, where it was saved. In the head, so do
+//! values that are live where tails enter it; such a value may have several definitions if a tunnel leads to
+//! the same block again. All other values are dominated by their only definition in the same part, because a
+//! path around the definition would make them cross a lookup.
 
 mod crossing;
 mod inst;
@@ -42,13 +42,13 @@ pub(crate) const ENTER: u64 = 259;
 /// A function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Arguments: environment, packet, frame, frame length, continuation, and 0 for the graph's entry or 1 plus the
-    /// number of one of the plan's entries.
+    /// Arguments: environment, packet, frame, frame length, continuation, and 0 for the graph's entry or 1
+    /// plus the number of one of the plan's entries.
     Head,
     /// The head of a fast path; same arguments.
     FastPath,
-    /// The tail after the lookup with this number. Arguments: the first five of the head, then the flow's variables,
-    /// then flags: 1 for a packet of the responder, plus 2 for a new flow.
+    /// The tail after the lookup with this number. Arguments: the first five of the head, then the flow's
+    /// variables, then flags: 1 for a packet of the responder, plus 2 for a new flow.
     Tail(usize),
 }
 
@@ -107,8 +107,8 @@ struct Arguments {
     flow_data: Option<ir::Value>,
 }
 
-/// Memory flags of bytes that nothing writes to during the run. They are unaligned, and loads must not move above the
-/// check that proves them.
+/// Memory flags of bytes that nothing writes to during the run. They are unaligned, and loads must not move
+/// above the check that proves them.
 fn of_packet() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
 }

@@ -9,7 +9,8 @@ use std::mem::offset_of;
 use weir_ir::abi::{Continuation, REVERSED};
 use weir_ir::graph::{Block, Target, Terminator, Value};
 
-/// From this number of cases on, a switch becomes a search tree with jump tables instead of a chain of comparisons.
+/// From this number of cases on, a switch becomes a search tree with jump tables instead of a chain of
+/// comparisons.
 const TREE_CASES_MIN: usize = 5;
 
 impl Lowering<'_> {
@@ -28,7 +29,8 @@ impl Lowering<'_> {
                 }
             }
             Terminator::Again { fuel, max, then, otherwise } => {
-                // The counter is in memory: as a value, every block of every loop would have it as a parameter.
+                // The counter is in memory: as a value, every block of every loop would have it as a
+                // parameter.
                 let at = (offset_of!(Continuation, fuels) + 4 * fuel.index()) as i32;
                 let k = self.arguments.k;
                 let spent = self.b.ins().load(types::I32, of_run(), k, at);

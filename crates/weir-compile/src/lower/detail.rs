@@ -1,7 +1,8 @@
 //! Notes about the layers and fields of a packet, from which its tree is made (`weir packets -V`).
 //!
-//! The program notes each thing when it is parsed, so the notes are in the order of the packet: a layer or an item that
-//! occurs several times is noted each time, and of a header that is cut short its first fields are noted.
+//! The program notes each thing when it is parsed, so the notes are in the order of the packet: a layer or an
+//! item that occurs several times is noted each time, and of a header that is cut short its first fields are
+//! noted.
 
 use super::Lower;
 use weir_ir::graph::{Op, Value};
@@ -12,7 +13,8 @@ use weir_lang::model::{Expr, FieldId, LayerId, LetId, PresenceId};
 pub enum NoteOf {
     /// A layer begins: the offset of its header.
     Layer(LayerId),
-    /// A field: offset, number of bytes, and unless the field is bytes or text its number, the low word first.
+    /// A field: offset, number of bytes, and unless the field is bytes or text its number, the low word
+    /// first.
     Field {
         /// The layer.
         layer: LayerId,
@@ -21,8 +23,8 @@ pub enum NoteOf {
         /// The field begins at this bit of its first byte, counted from the most significant one.
         bit: u32,
     },
-    /// An item of a run begins: the offset of its tag, and the tag. The notes up to the item's end are about its
-    /// contents. Without an end, the item is malformed, and filters take it for absent.
+    /// An item of a run begins: the offset of its tag, and the tag. The notes up to the item's end are about
+    /// its contents. Without an end, the item is malformed, and filters take it for absent.
     Item {
         /// The layer.
         layer: LayerId,
@@ -36,7 +38,8 @@ pub enum NoteOf {
         /// The number of items that contain the item.
         depth: usize,
     },
-    /// A layer's header is complete: the offset after it, and the number of bytes of payload that its headers claim.
+    /// A layer's header is complete: the offset after it, and the number of bytes of payload that its headers
+    /// claim.
     LayerEnd(LayerId),
     /// A derived value: the number. Noted only if the packet has all fields that the value depends on.
     Let(LayerId, LetId),

@@ -1,7 +1,8 @@
-//! Lowers the keys by which packets are assigned to workers: numbers that are equal for both directions of a connection.
+//! Lowers the keys by which packets are assigned to workers: numbers that are equal for both directions of a
+//! connection.
 //!
-//! The program that computes the keys has no tables. A packet's keys come from its own bytes: from a first fragment, as
-//! if the fragment were the datagram; from other fragments, only the key of the datagram.
+//! The program that computes the keys has no tables. A packet's keys come from its own bytes: from a first
+//! fragment, as if the fragment were the datagram; from other fragments, only the key of the datagram.
 
 use super::Lower;
 use crate::dispatch::is_shared;
@@ -21,7 +22,8 @@ const HOSTS: Out = Out(0);
 /// The first and the last instance of the packet; equal if there is one.
 const OUTERMOST: Out = Out(1);
 const INNERMOST: Out = Out(2);
-/// The outermost datagram of which the packet contains a fragment, and the innermost one; equal if there is one.
+/// The outermost datagram of which the packet contains a fragment, and the innermost one; equal if there is
+/// one.
 const DATAGRAM: Out = Out(3);
 const INNER_DATAGRAM: Out = Out(4);
 /// The pair of hosts of the last such layer, which is inside of tunnels; equal if there is one.
@@ -54,7 +56,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Marks the packet before a layer's header is checked: if the header is cut off, the connection is unknown.
+    /// Marks the packet before a layer's header is checked: if the header is cut off, the connection is
+    /// unknown.
     pub(super) fn lower_unknown_dispatch(&mut self, id: LayerId) {
         let has_instances =
             self.layer(id).protocol.instance.is_some() && !self.hands_up(id) && !is_shared(self.stack, id);
@@ -72,7 +75,8 @@ impl Lower<'_> {
         let vars = self.dispatch.expect("the program computes keys");
         if let Some(&(_, source, destination)) = self.stack.dispatch.iter().find(|pair| pair.0 == id) {
             let (a, b) = (self.field_pair(id, source), self.field_pair(id, destination));
-            // A sum is equal for both directions. Sums of plain addresses would be equal for many pairs of one network.
+            // A sum is equal for both directions. Sums of plain addresses would be equal for many pairs of
+            // one network.
             let (one, other) = (self.lower_hash(&[a.0, a.1]), self.lower_hash(&[b.0, b.1]));
             let sum = self.b.binary(BinaryOp::Add, one, other);
             self.keep_first(vars.hosts, sum, HOSTS);
@@ -116,8 +120,8 @@ impl Lower<'_> {
         self.b.switch_to(whole);
     }
 
-    /// Whether the messages of a layer contain layers with instances: several connections may share these, so all
-    /// connections of two hosts have one key.
+    /// Whether the messages of a layer contain layers with instances: several connections may share these, so
+    /// all connections of two hosts have one key.
     fn has_instances_in_messages(&self, id: LayerId) -> bool {
         let has_instance = |id: LayerId| self.layer(id).protocol.instance.is_some();
         let messages =

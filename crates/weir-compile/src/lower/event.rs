@@ -1,4 +1,5 @@
-//! Lowers a layer's events: their triggers, events that occur with others, and events that are emitted after others.
+//! Lowers a layer's events: their triggers, events that occur with others, and events that are emitted after
+//! others.
 
 use super::Lower;
 use super::packet_line::may_lack;
@@ -52,8 +53,8 @@ impl Lower<'_> {
             && layers.any(|id| self.ends_of(id).any(|(number, _)| need.events.contains(number)))
     }
 
-    /// The columns of the layer's events that are read from an instance: for rows of events, or, at its end, for rows of
-    /// connections.
+    /// The columns of the layer's events that are read from an instance: for rows of events, or, at its end,
+    /// for rows of connections.
     pub(super) fn end_values(&self, id: LayerId) -> Vec<model::EndValue> {
         let in_records = self.need.connections && self.has_connections(id);
         let read = self
@@ -86,8 +87,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Lowers the events of a layer without an instance: they belong to the flow of the last lookup. Quoted packets
-    /// have no events.
+    /// Lowers the events of a layer without an instance: they belong to the flow of the last lookup. Quoted
+    /// packets have no events.
     pub(super) fn lower_events_alone(&mut self, id: LayerId) {
         self.declare_events(id);
         if self.layer(id).protocol.events.is_empty() {
@@ -105,8 +106,8 @@ impl Lower<'_> {
         );
     }
 
-    /// Lowers the events with trigger `trigger`, in the order of the text. If no event is used, only those that
-    /// assemble.
+    /// Lowers the events with trigger `trigger`, in the order of the text. If no event is used, only those
+    /// that assemble.
     pub(super) fn lower_events(&mut self, id: LayerId, telling: &Telling, trigger: Trigger) {
         let events = &self.layer(id).protocol.events;
         let are_heeded = !self.need.events.is_empty() || self.is_asked_for_events(id);
@@ -187,8 +188,8 @@ impl Lower<'_> {
         Some((known, self.b.int(0)))
     }
 
-    /// The columns that packets may lack. Columns with `ordered.` belong to another packet, whose missing fields are
-    /// not known.
+    /// The columns that packets may lack. Columns with `ordered.` belong to another packet, whose missing
+    /// fields are not known.
     fn lacking_columns(&self, id: LayerId, index: usize) -> Vec<usize> {
         let protocol = &self.layer(id).protocol;
         let columns = protocol.events[index].columns.iter().take(64).enumerate();
@@ -295,7 +296,8 @@ fn field_of_bytes(protocol: &model::Protocol, column: &model::Expr) -> Option<Fi
     matches!(ty, FieldType::Bytes(_) | FieldType::Text(_)).then_some(*field)
 }
 
-/// Maps IPv4 addresses into IPv6 (RFC 4291, 2.5.5.2), as in keys. Fields that may hold either version use this form.
+/// Maps IPv4 addresses into IPv6 (RFC 4291, 2.5.5.2), as in keys. Fields that may hold either version use
+/// this form.
 pub fn as_key(predicate: &Predicate) -> Predicate {
     let mapped = |word: u32| Ipv6Addr::from(0xffff_0000_0000 | u128::from(word));
     let literals = predicate.literals.iter().map(|literal| match *literal {

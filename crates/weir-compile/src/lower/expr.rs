@@ -74,8 +74,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether an expression is not 0; `None` if that depends on the packet. Programs without strict reassembly
-    /// therefore contain no code for it.
+    /// Whether an expression is not 0; `None` if that depends on the packet. Programs without strict
+    /// reassembly therefore contain no code for it.
     pub(super) fn known(&self, expr: &Expr) -> Option<bool> {
         match expr {
             Expr::Number(n) => Some(*n != 0),
@@ -196,8 +196,8 @@ impl Lower<'_> {
         self.b.read(variable)
     }
 
-    /// Whether all header fields that `expr` reads are present: a missing field counts as 0, and a result computed from
-    /// it is invalid. For a derived value, this was computed with the value.
+    /// Whether all header fields that `expr` reads are present: a missing field counts as 0, and a result
+    /// computed from it is invalid. For a derived value, this was computed with the value.
     pub(super) fn is_known(&mut self, id: LayerId, expr: &Expr) -> Value {
         match expr {
             Expr::Field(field) | Expr::Ordered(field) => {

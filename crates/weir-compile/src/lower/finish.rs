@@ -14,8 +14,8 @@ use weir_packet::DropReason;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FinishBlocks {
     blocks: FxHashMap<Option<DropReason>, Block>,
-    /// The block for packets that end without a reason if they may have messages; it tests whether a message had a
-    /// reason.
+    /// The block for packets that end without a reason if they may have messages; it tests whether a message
+    /// had a reason.
     pending: Option<Block>,
     /// The end of a packet's messages: all are parsed.
     through: Option<Block>,
@@ -35,7 +35,8 @@ impl FinishBlocks {
         }
     }
 
-    /// Sets the block for packets that end without a reason but may have messages; it tests how the messages ended.
+    /// Sets the block for packets that end without a reason but may have messages; it tests how the messages
+    /// ended.
     pub fn set_pending(&mut self, block: Block) {
         self.pending = Some(block);
     }
@@ -118,7 +119,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Lowers the final blocks of layers inside messages: while a packet's messages are parsed, the next one begins.
+    /// Lowers the final blocks of layers inside messages: while a packet's messages are parsed, the next one
+    /// begins.
     pub(super) fn lower_ends(&mut self, messages: &MessageVars) {
         for (number, reason) in (0..).zip(REASONS) {
             let (block, end) = (self.finish.in_messages[&reason], self.finish.blocks[&reason]);
@@ -137,8 +139,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Lowers the end of messages: the packet ends with the last reason for which a message could not be parsed to its
-    /// end.
+    /// Lowers the end of messages: the packet ends with the last reason for which a message could not be
+    /// parsed to its end.
     pub(super) fn lower_through(&mut self, reason: Variable) {
         let value = self.b.read(reason);
         let end = |reason| to(self.finish.blocks[&reason]);
@@ -147,8 +149,8 @@ impl Lower<'_> {
         self.b.end(Terminator::Switch { value, cases, otherwise });
     }
 
-    /// One bit for every class of remainders, in [`Trie::words`] words: whether all packet predicates of a term of the
-    /// class hold here.
+    /// One bit for every class of remainders, in [`Trie::words`] words: whether all packet predicates of a
+    /// term of the class hold here.
     pub(super) fn terms_value(&mut self) -> Vec<Value> {
         self.terms_where(&|_| None)
     }

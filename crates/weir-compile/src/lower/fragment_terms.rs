@@ -1,10 +1,10 @@
-//! The terms of a fragment whose datagram is incomplete, for questions about packets: a fragment matches if its datagram
-//! does.
+//! The terms of a fragment whose datagram is incomplete, for questions about packets: a fragment matches if
+//! its datagram does.
 //!
-//! The other fragments decide about predicates on layers above the datagram, as long as no header of such a layer was
-//! parsed. A layer with connections may occur again inside a tunnel, so predicates on these layers are open even if one
-//! was parsed. For the open predicates, the program stores which terms hold in any case, and which terms may hold; the
-//! packet that completes the datagram decides between the two.
+//! The other fragments decide about predicates on layers above the datagram, as long as no header of such a
+//! layer was parsed. A layer with connections may occur again inside a tunnel, so predicates on these layers
+//! are open even if one was parsed. For the open predicates, the program stores which terms hold in any case,
+//! and which terms may hold; the packet that completes the datagram decides between the two.
 
 use super::Lower;
 use crate::question::TrieAlternative;

@@ -1,8 +1,9 @@
 //! Lowers tests of frames: filters in the syntax of pcap-filter(7).
 //!
-//! A test is evaluated before the first layer, for the link types that the stack has. It becomes branches: every part
-//! goes on to the next part that decides. Every load has its own length check; the block for frames that are too short
-//! ends the test without a match. Numbers of 32 bits are masked after operations that may exceed them.
+//! A test is evaluated before the first layer, for the link types that the stack has. It becomes branches:
+//! every part goes on to the next part that decides. Every load has its own length check; the block for
+//! frames that are too short ends the test without a match. Numbers of 32 bits are masked after operations
+//! that may exceed them.
 
 use super::Lower;
 use weir_ir::build::{Builder, Variable};
@@ -97,8 +98,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// Tests in a row. `targets` gives a part and its two targets, one of which is the next part; after the last part
-    /// that is `end`.
+    /// Tests in a row. `targets` gives a part and its two targets, one of which is the next part; after the
+    /// last part that is `end`.
     fn parts<'t>(
         &mut self,
         parts: &'t [Test],

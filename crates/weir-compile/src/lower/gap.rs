@@ -1,8 +1,10 @@
-//! Lowers what a layer does `on gap`: on the packet behind which queued bytes pass, or at the end of an instance.
+//! Lowers what a layer does `on gap`: on the packet behind which queued bytes pass, or at the end of an
+//! instance.
 //!
-//! At the end of an instance there is no packet. The engine then runs the program on [`gap_packet`], whose link type and
-//! number no captured packet has, and resumes the lookup with the instance that ends. Only statements run there: they
-//! use what the instance holds. Events belong to packets, so a gap at the end causes none.
+//! At the end of an instance there is no packet. The engine then runs the program on [`gap_packet`], whose
+//! link type and number no captured packet has, and resumes the lookup with the instance that ends. Only
+//! statements run there: they use what the instance holds. Events belong to packets, so a gap at the end
+//! causes none.
 
 use super::Lower;
 use super::instance::FlowContext;
@@ -49,7 +51,8 @@ impl Lower<'_> {
         self.layer(id).protocol.on.iter().any(|(on, _)| *on == Trigger::Gap)
     }
 
-    /// Whether a row shows what the layer's instances hold at their ends, and statements for gaps may change that.
+    /// Whether a row shows what the layer's instances hold at their ends, and statements for gaps may change
+    /// that.
     fn heeds_last_gaps(&self, id: LayerId) -> bool {
         let is_shown = self.need.connections && self.is_two_sided(id) || self.reports_ends(id);
         (is_shown || self.need.variables) && !self.need.dispatch && self.reacts_to_gaps(id)

@@ -1,9 +1,9 @@
 //! Groups of predicates that compare one field with constants.
 //!
-//! Many questions often compare the same field, such as a port or an address, each with another constant. A packet
-//! matches few of them. The program therefore tests once whether the field has any of the constants, and compares them
-//! one by one only then. The predicates of a group are bits of one number, so that tests of terms skip the whole group
-//! if the number is 0.
+//! Many questions often compare the same field, such as a port or an address, each with another constant. A
+//! packet matches few of them. The program therefore tests once whether the field has any of the constants,
+//! and compares them one by one only then. The predicates of a group are bits of one number, so that tests of
+//! terms skip the whole group if the number is 0.
 
 use super::ranges::{literal_range, merge_ranges, within};
 use super::{LayerVars, Lower};
@@ -205,8 +205,8 @@ impl Lower<'_> {
         self.b.write(variable, value);
     }
 
-    /// Divides nodes of the trie: those that can hold only if a predicate of their group does, and `can_guard` accepts,
-    /// are tested together with others of the group.
+    /// Divides nodes of the trie: those that can hold only if a predicate of their group does, and
+    /// `can_guard` accepts, are tested together with others of the group.
     pub(super) fn guarded(
         &self,
         nodes: impl Iterator<Item = NodeId>,

@@ -1,5 +1,5 @@
-//! Lowers a layer's header: one check per stretch of bytes of constant size, loads, constraints, conditional parts,
-//! runs; then payload and derived values.
+//! Lowers a layer's header: one check per stretch of bytes of constant size, loads, constraints, conditional
+//! parts, runs; then payload and derived values.
 
 use super::detail::NoteOf;
 use super::{LayerVars, Lower, Pair};
@@ -112,8 +112,8 @@ impl Lower<'_> {
         self.add(cursor.base, cursor.bits / 8)
     }
 
-    /// Adds a length from the packet to an offset. A length so large that the sum would wrap, and lead back into the
-    /// layers below, is limited to an offset beyond every buffer.
+    /// Adds a length from the packet to an offset. A length so large that the sum would wrap, and lead back
+    /// into the layers below, is limited to an offset beyond every buffer.
     fn beyond(&mut self, at: Value, bytes: Value) -> Value {
         let most = self.b.int(BUFFER_BYTES_MAX + 1);
         let bytes = self.b.binary(BinaryOp::Min, bytes, most);
@@ -195,8 +195,8 @@ impl Lower<'_> {
                 self.lower_short(end);
             }
             Fail::Packet => {
-                // Missing bytes inside the enclosing layer's length were truncated by the capture; bytes beyond it
-                // never existed.
+                // Missing bytes inside the enclosing layer's length were truncated by the capture; bytes
+                // beyond it never existed.
                 let wanted = self.add(cursor.base, bytes);
                 let end = self.b.read(self.end);
                 let claimed = self.b.compare(CompareOp::Le, wanted, end);
@@ -236,8 +236,8 @@ impl Lower<'_> {
             FieldType::Bytes(bytes) | FieldType::Text(bytes) => {
                 self.note_cursor(id, here);
                 let bytes = self.int(id, bytes);
-                // Bytes beyond the enclosing layer's length do not exist; bytes inside it that the capture lacks still
-                // count.
+                // Bytes beyond the enclosing layer's length do not exist; bytes inside it that the capture
+                // lacks still count.
                 let end = self.b.read(self.end);
                 let there = self.b.binary(BinaryOp::SubSat, end, here);
                 let held = self.b.binary(BinaryOp::Min, bytes, there);
@@ -476,8 +476,8 @@ impl Lower<'_> {
         *cursor = Cursor { base: run_end, bits: 0, checked: 0, ..*cursor };
     }
 
-    /// Lowers an item of a run, after its tag. Returns its end. An item that is invalid, or exceeds the run, counts as
-    /// absent: its fields keep their earlier values, and the run ends.
+    /// Lowers an item of a run, after its tag. Returns its end. An item that is invalid, or exceeds the run,
+    /// counts as absent: its fields keep their earlier values, and the run ends.
     fn lower_run_item(
         &mut self,
         id: LayerId,
@@ -531,8 +531,8 @@ impl Lower<'_> {
         self.b.write(vars.rest_bytes.expect("declared"), rest);
         let length = match &self.layer(id).protocol.payload {
             payload if self.is_message(id) || payload.as_ref().is_some_and(|p| p.length.is_some()) => {
-                // A message without a payload ends with its header; a payload without a length takes the rest of a
-                // chunked message.
+                // A message without a payload ends with its header; a payload without a length takes the rest
+                // of a chunked message.
                 let length = match payload.as_ref().map(|payload| &payload.length) {
                     Some(Some(length)) => self.int(id, length),
                     payload => payload.map_or_else(|| self.b.int(0), |_| rest),
@@ -577,7 +577,8 @@ impl Lower<'_> {
             || keys.any(|key| matches!(key, FieldKey::Let(layer, _) if layer == id))
     }
 
-    /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291, 2.5.5.2).
+    /// A field as high and low word, in the form of keys: IPv4 addresses are mapped into IPv6 (RFC 4291,
+    /// 2.5.5.2).
     pub(super) fn field_pair(&mut self, id: LayerId, field: FieldId) -> Pair {
         let (low, high) = self.vars(id).fields[field.0 as usize];
         let mapped = matches!(self.field(id, field).ty, FieldType::Ipv4);

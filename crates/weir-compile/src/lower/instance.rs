@@ -104,7 +104,8 @@ impl Lower<'_> {
         if has_terms {
             self.lower_terms(id, &context, false);
         }
-        // If filters test events, or messages are wanted, the work is done even for flows of which nothing is wanted.
+        // If filters test events, or messages are wanted, the work is done even for flows of which nothing is
+        // wanted.
         let is_asked = self.asked[usize::from(id.0)];
         if context.two_sided && !is_asked {
             self.lower_wants(&context, work_done);
@@ -191,9 +192,9 @@ impl Lower<'_> {
         self.layer(id).protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty())
     }
 
-    /// Whether the layer's reassembled bytes are the payload of the layers above: true for one-sided instances with a
-    /// sequence, such as fragments. The layers above a two-sided instance are parsed packet by packet; its in-order
-    /// bytes go to sessions.
+    /// Whether the layer's reassembled bytes are the payload of the layers above: true for one-sided
+    /// instances with a sequence, such as fragments. The layers above a two-sided instance are parsed packet
+    /// by packet; its in-order bytes go to sessions.
     pub(super) fn hands_up(&self, id: LayerId) -> bool {
         let protocol = &self.layer(id).protocol;
         let one_sided = protocol.instance.as_ref().is_some_and(|i| i.destination.is_empty());
@@ -304,8 +305,8 @@ impl Lower<'_> {
         })
     }
 
-    /// Number of words of a flow's verdict: one bit for each remainder that sessions may satisfy, and two flags for all
-    /// sessions together.
+    /// Number of words of a flow's verdict: one bit for each remainder that sessions may satisfy, and two
+    /// flags for all sessions together.
     fn verdict_words(&self) -> u16 {
         let is_remembered =
             |bit: &&TrieAlternative| !bit.session.is_empty() && self.questions[bit.question].need.verdicts;
@@ -340,8 +341,8 @@ impl Lower<'_> {
         self.b.switch_to(work);
     }
 
-    /// Lowers counting, preparation, transitions, events, sequence, timeout, in this order. A packet that is not
-    /// admitted is still counted, its events still occur, and it keeps its instance alive.
+    /// Lowers counting, preparation, transitions, events, sequence, timeout, in this order. A packet that is
+    /// not admitted is still counted, its events still occur, and it keeps its instance alive.
     fn lower_work(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
         self.lower_statements(id, &protocol.count);
@@ -618,7 +619,8 @@ impl Lower<'_> {
         self.lower_either(anew, |l| drop(l.b.push(Op::Set { flow, var, side: None, value })), |_| {});
     }
 
-    /// If the bytes are complete, the layers above parse the reassembled bytes; otherwise the packet ends here.
+    /// If the bytes are complete, the layers above parse the reassembled bytes; otherwise the packet ends
+    /// here.
     fn lower_hand_up(&mut self, id: LayerId, context: &FlowContext) {
         let (whole, waiting) = (self.b.block(), self.finish.of(Some(DropReason::FragmentWaiting)));
         let assembled = self.b.read(context.telling.assembled);
@@ -705,8 +707,8 @@ fn statements(protocol: &model::Protocol) -> impl Iterator<Item = &[Stmt]> {
     [protocol.count.as_slice(), &protocol.prepare].into_iter().chain(on)
 }
 
-/// Number of letters that one direction may add to a history: of a letter that is appended again and again, as many as
-/// a connection can be expected to have.
+/// Number of letters that one direction may add to a history: of a letter that is appended again and again,
+/// as many as a connection can be expected to have.
 fn history_letters(protocol: &model::Protocol) -> u8 {
     const AGAIN: usize = 4;
     fn collect(statements: &[Stmt], letters: &mut Vec<(char, bool)>) {

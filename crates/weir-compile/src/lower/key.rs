@@ -20,12 +20,12 @@ pub(super) const BELOW_CONTEXT: &str = "*context";
 /// Bits of the context.
 const CONTEXT_BITS: u16 = 64;
 
-/// An odd number: the context of several values depends on their order. Contexts of one value are different if the
-/// values are; those of several values are hashes.
+/// An odd number: the context of several values depends on their order. Contexts of one value are different
+/// if the values are; those of several values are hashes.
 const CONTEXT_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A number that distinguishes equal values of different protocols (FNV-1a). The number depends on the name alone, so
-/// that a flow has the same key in every stack.
+/// A number that distinguishes equal values of different protocols (FNV-1a). The number depends on the name
+/// alone, so that a flow has the same key in every stack.
 fn number_of(protocol: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     protocol.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
@@ -41,13 +41,14 @@ struct PlannedPart {
     role: KeyRole,
     /// Only used for one-sided keys.
     side: KeySide,
-    /// Whether the part is the address of a side of a two-sided key. IPv4 addresses are mapped into IPv6 there.
+    /// Whether the part is the address of a side of a two-sided key. IPv4 addresses are mapped into IPv6
+    /// there.
     is_end_of_two: bool,
 }
 
 impl Lower<'_> {
-    /// The fields of the key of a layer's connections, with their layers: its own, and those of the nearest layer
-    /// below.
+    /// The fields of the key of a layer's connections, with their layers: its own, and those of the nearest
+    /// layer below.
     pub(super) fn find_key_fields(&self, id: LayerId) -> Vec<(LayerId, FieldId)> {
         let protocol = &self.layer(id).protocol;
         let Some(instance) = protocol.instance.as_ref().filter(|i| !i.destination.is_empty()) else {
@@ -81,8 +82,8 @@ impl Lower<'_> {
         found
     }
 
-    /// Index of the part that is the side's address: the first IP address, or else the first MAC address, or else the
-    /// first number of more than 32 bits.
+    /// Index of the part that is the side's address: the first IP address, or else the first MAC address, or
+    /// else the first number of more than 32 bits.
     fn address_of(&self, id: LayerId, parts: &[Expr]) -> Option<usize> {
         let find = |is_it: &dyn Fn(&Expr, ValueType) -> bool| {
             parts.iter().position(|part| is_it(part, value_type(self.stack, id, part)))
@@ -92,7 +93,8 @@ impl Lower<'_> {
             .or_else(|| find(&|part, ty| ty == ValueType::Unsigned && self.key_bits(id, part) > 32))
     }
 
-    /// The parts of an instance's keys, in the order of their words: parts too large to share a word come first.
+    /// The parts of an instance's keys, in the order of their words: parts too large to share a word come
+    /// first.
     fn plan_key(&self, id: LayerId, instance: &model::Instance) -> Vec<PlannedPart> {
         let two_sided = !instance.destination.is_empty();
         let parts: Vec<PlannedPart> = match two_sided {
@@ -205,8 +207,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Adds the values of a layer to the context of its instances and of those above it. A value of 0 changes nothing:
-    /// a VLAN tag without a VLAN only has a priority.
+    /// Adds the values of a layer to the context of its instances and of those above it. A value of 0 changes
+    /// nothing: a VLAN tag without a VLAN only has a priority.
     pub(super) fn lower_context(&mut self, id: LayerId) {
         let Some(&(context, _)) = self.below.get(BELOW_CONTEXT) else { return };
         for part in &self.layer(id).protocol.context {
@@ -334,7 +336,8 @@ impl Lower<'_> {
         words
     }
 
-    /// A part of a key. A computed number is truncated to its bits in the key, so that it cannot overlap other parts.
+    /// A part of a key. A computed number is truncated to its bits in the key, so that it cannot overlap
+    /// other parts.
     fn key_part(&mut self, id: LayerId, part: &Expr) -> super::Pair {
         let (high, low) = self.pair(id, part);
         match part {

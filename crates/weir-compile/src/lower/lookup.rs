@@ -1,8 +1,9 @@
-//! Decides for which packets the connection is looked up. A connection that answers no question is skipped, unless
-//! another one may run inside it (a question about TCP looks up only those UDP connections that may be tunnels).
+//! Decides for which packets the connection is looked up. A connection that answers no question is skipped,
+//! unless another one may run inside it (a question about TCP looks up only those UDP connections that may be
+//! tunnels).
 //!
-//! The decision is the same for all packets of a connection, in both directions: a connection that is looked up is
-//! looked up from its first packet on, and is the same as if all connections were.
+//! The decision is the same for all packets of a connection, in both directions: a connection that is looked
+//! up is looked up from its first packet on, and is the same as if all connections were.
 
 use super::Lower;
 use super::predicate::Above;
@@ -22,8 +23,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether the packet's instance is needed. `None` if it may be needed for every packet, or if no question uses the
-    /// table, because the passes remove such lookups.
+    /// Whether the packet's instance is needed. `None` if it may be needed for every packet, or if no
+    /// question uses the table, because the passes remove such lookups.
     fn is_lookup_needed(&mut self, id: LayerId, table: Table, instance: &Instance) -> Option<Value> {
         let is_observed = self.b.graph.tables[table.index()].observed;
         if !is_observed || self.in_messages.contains(&id) || self.is_asked_above(id) {
@@ -38,7 +39,8 @@ impl Lower<'_> {
     pub(super) fn flow_constraint(&mut self, bit: usize, layer: LayerId, above: Above) -> Option<Value> {
         let bit = &self.trie.alternatives[bit];
         let need = self.questions[bit.question].need;
-        // Events at the ends of instances concern packets of instances, the question's other events all packets.
+        // Events at the ends of instances concern packets of instances, the question's other events all
+        // packets.
         if self.asks_for_ends(&need) {
             return None;
         }
@@ -77,8 +79,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether another layer may follow in some packet of the instance, according to its key; `None` if the key does
-    /// not decide.
+    /// Whether another layer may follow in some packet of the instance, according to its key; `None` if the
+    /// key does not decide.
     fn may_carry(&mut self, id: LayerId, instance: &Instance) -> Option<Value> {
         let stack = self.stack;
         let mut any = self.b.bool(false);
@@ -89,7 +91,8 @@ impl Lower<'_> {
         Some(any)
     }
 
-    /// Whether a condition may hold for a packet with this key, in either direction; `None` if the key does not decide.
+    /// Whether a condition may hold for a packet with this key, in either direction; `None` if the key does
+    /// not decide.
     fn may_hold(&mut self, id: LayerId, instance: &Instance, condition: &Expr) -> Option<Value> {
         let logic = match condition {
             Expr::Binary(model::BinaryOp::LogicalAnd, a, b) => Some((BinaryOp::And, a, b)),
@@ -110,7 +113,8 @@ impl Lower<'_> {
     }
 }
 
-/// The condition for a packet of the opposite direction; `None` if it does not depend on fields of the key only.
+/// The condition for a packet of the opposite direction; `None` if it does not depend on fields of the key
+/// only.
 fn other_way(condition: &Expr, instance: &Instance) -> Option<Expr> {
     let both =
         |a: &Expr, b: &Expr| Some((Box::new(other_way(a, instance)?), Box::new(other_way(b, instance)?)));

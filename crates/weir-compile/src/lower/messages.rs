@@ -1,7 +1,8 @@
 //! Messages: the units into which a direction's in-order bytes are divided (`-> messages`).
 //!
-//! The sequence of the layer below collects in-order bytes (`collect`). After its work on the packet, the program
-//! receives a contiguous run of them (`messages`), and after each message the rest of the run (`next_messages`):
+//! The sequence of the layer below collects in-order bytes (`collect`). After its work on the packet, the
+//! program receives a contiguous run of them (`messages`), and after each message the rest of the run
+//! (`next_messages`):
 //!
 //! ```text
 //! layer below ─► open ─► enter ─► the message's layer ─► its edges ─► … ─► finish ─► over
@@ -9,8 +10,9 @@
 //!                          └─── gather ◄───┴─────────────────────────────────────────────────┘
 //! ```
 //!
-//! At the end of a packet's path (`finish`) the next message begins, until no run contains a complete one. A packet
-//! satisfies the predicates that any of its messages satisfies, as for layers that occur several times.
+//! At the end of a packet's path (`finish`) the next message begins, until no run contains a complete one. A
+//! packet satisfies the predicates that any of its messages satisfies, as for layers that occur several
+//! times.
 
 use super::instance::FlowContext;
 use super::wholes::CarrierVars;
@@ -42,9 +44,11 @@ pub(super) struct MessageVars {
     pub carrier: CarrierVars,
     /// Size of the message in bytes; 0 while unknown.
     done: Variable,
-    /// Minimum number of bytes that the message needs if some are missing, or the code for an invalid message.
+    /// Minimum number of bytes that the message needs if some are missing, or the code for an invalid
+    /// message.
     wanted: Variable,
-    /// Why a message could not be parsed to its end: an index into the list of reasons, the first of which is none.
+    /// Why a message could not be parsed to its end: an index into the list of reasons, the first of which is
+    /// none.
     pub reason: Variable,
     /// The state that the layers below left: the path, and the values of `below.`.
     saved: Vec<(Variable, Variable)>,
@@ -59,7 +63,8 @@ pub(super) struct MessageVars {
 }
 
 impl MessageVars {
-    /// Pairs of variables: the current value of a `below.` name, and its value for the layer that carries the messages.
+    /// Pairs of variables: the current value of a `below.` name, and its value for the layer that carries the
+    /// messages.
     pub fn below(&self) -> impl Iterator<Item = (Variable, Variable)> {
         self.saved.iter().skip(self.path.len()).copied()
     }
@@ -78,8 +83,8 @@ impl Lower<'_> {
         layers.map(|id| self.is_asked_for_events(id) || self.are_messages_wanted(id)).collect()
     }
 
-    /// Whether this layer or a layer above changes the state of instances that questions need even for packets that
-    /// satisfy no term.
+    /// Whether this layer or a layer above changes the state of instances that questions need even for
+    /// packets that satisfy no term.
     pub(super) fn is_asked_above(&self, id: LayerId) -> bool {
         let mut asked = self.asked.iter().enumerate().filter(|(_, asked)| **asked);
         asked.any(|(index, _)| {
@@ -178,8 +183,8 @@ impl Lower<'_> {
         self.b.push(Op::Set { flow, var, side, value: chosen });
     }
 
-    /// The number plus one of the message edge that the current packet chooses; `chosen` if that is set or no edge
-    /// matches.
+    /// The number plus one of the message edge that the current packet chooses; `chosen` if that is set or no
+    /// edge matches.
     pub(super) fn lower_choice(&mut self, id: LayerId, mut chosen: Value) -> Value {
         for (number, _) in self.message_edges(id) {
             let condition = &self.stack.edges[number].condition;
@@ -217,8 +222,8 @@ impl Lower<'_> {
         );
     }
 
-    /// After a layer's work on the packet: continues with its messages if the packet's side has any; else with the
-    /// layers in its payload.
+    /// After a layer's work on the packet: continues with its messages if the packet's side has any; else
+    /// with the layers in its payload.
     pub(super) fn lower_messages(&mut self, id: LayerId, context: &FlowContext) {
         let Some(vars) = self.messages.clone().filter(|_| self.are_messages_wanted(id)) else { return };
         let (flow, var, side) =
@@ -352,7 +357,8 @@ impl Lower<'_> {
             self.b.push(Op::Refuel { fuel: Fuel(fuel) });
         }
         let edges = self.stack.edges.iter().enumerate().filter(|(_, edge)| edge.kind == EdgeKind::Messages);
-        // Predicates are not tested before: the end of a message must be known even if the message is unwanted.
+        // Predicates are not tested before: the end of a message must be known even if the message is
+        // unwanted.
         let target = |layer: LayerId| to(self.entries[usize::from(layer.0)]);
         let cases = edges.map(|(number, edge)| (number as u64 + 1, target(edge.to))).collect();
         let otherwise = to(vars.lost);

@@ -1,12 +1,13 @@
 //! Lowering: turns a stack and its questions into one graph.
 //!
-//! Every layer becomes a region with a single entry block, whatever the previous layer; `buf`, `offset` and `end` say
-//! where its header starts. A layer's region: `header` (checks, loads, constraints), `predicate` (predicates of
-//! filters), `instance` (lookup, preparation, sequence, states, events), then the edges to the layers above. A packet
-//! ends in one of the blocks of `finish`, in which the values of the predicates are combined into terms.
+//! Every layer becomes a region with a single entry block, whatever the previous layer; `buf`, `offset` and
+//! `end` say where its header starts. A layer's region: `header` (checks, loads, constraints), `predicate`
+//! (predicates of filters), `instance` (lookup, preparation, sequence, states, events), then the edges to the
+//! layers above. A packet ends in one of the blocks of `finish`, in which the values of the predicates are
+//! combined into terms.
 //!
-//! Lowering generates everything in the stack except what is known to hold for no packet (`strict`); the passes remove
-//! what no question needs.
+//! Lowering generates everything in the stack except what is known to hold for no packet (`strict`); the
+//! passes remove what no question needs.
 
 mod detail;
 mod dispatch;
@@ -89,9 +90,9 @@ pub fn lower(stack: &Stack, catalog: &StackCatalog, questions: &[Question]) -> R
     lower_as(stack, catalog, questions, None)
 }
 
-/// Lowers `questions` for the kernel: of an instance's work the graph has only the part for connections that the kernel has
-/// taken over ([`Steady`](weir_lang::model::Steady)). `looked_up`: the layers whose instances the program of the
-/// questions looks up.
+/// Lowers `questions` for the kernel: of an instance's work the graph has only the part for connections that
+/// the kernel has taken over ([`Steady`](weir_lang::model::Steady)). `looked_up`: the layers whose instances
+/// the program of the questions looks up.
 ///
 /// # Errors
 /// As [`lower`].
@@ -145,7 +146,8 @@ struct LayerVars {
     /// Offset and size of each field.
     field_at: Vec<(Variable, Variable)>,
     lets: Vec<Option<Variable>>,
-    /// By derived value: whether all fields that it uses are present. Only set if a filter tests a derived value.
+    /// By derived value: whether all fields that it uses are present. Only set if a filter tests a derived
+    /// value.
     lets_known: Vec<Variable>,
     presences: Vec<Variable>,
     start: Option<Variable>,
@@ -188,8 +190,8 @@ struct Lower<'a> {
     flow: Option<instance::FlowContext>,
     /// By layer: whether its instances must be tracked even for packets that satisfy no term.
     asked: Vec<bool>,
-    /// By layer: what the layers above it decide about its connections. If any decide something: the first of the slots
-    /// for the terms that hold before the next connection begins.
+    /// By layer: what the layers above it decide about its connections. If any decide something: the first of
+    /// the slots for the terms that hold before the next connection begins.
     open: Vec<open_terms::Open>,
     outer: Option<Out>,
     /// The slots of the second and further words of terms.
@@ -341,8 +343,8 @@ impl<'a> Lower<'a> {
         self.declare_outs();
     }
 
-    /// Lowers the edges from the entry to the first layer, by link type. Returns the block for gaps at the ends of
-    /// instances, if a layer heeds them.
+    /// Lowers the edges from the entry to the first layer, by link type. Returns the block for gaps at the
+    /// ends of instances, if a layer heeds them.
     fn lower_start(&mut self) -> Option<Block> {
         let frame = self.b.one(Op::Frame);
         let wire = self.b.one(Op::Meta(Meta::WireBytes));
@@ -379,7 +381,8 @@ impl<'a> Lower<'a> {
         last_gaps.map(|(_, block)| block)
     }
 
-    /// Enters a layer, unless no term can still hold there and the packet's effects on instances are not used.
+    /// Enters a layer, unless no term can still hold there and the packet's effects on instances are not
+    /// used.
     fn enter(&mut self, layer: LayerId) {
         let entry = self.entries[layer.0 as usize];
         match self.alive_at(layer, predicate::Above::All) {

@@ -1,9 +1,10 @@
-//! The terms of a connection that the layers above the connection decide. A packet counts for each of the connections
-//! in which it runs: all of it for the innermost one, for others up to the next connection inside.
+//! The terms of a connection that the layers above the connection decide. A packet counts for each of the
+//! connections in which it runs: all of it for the innermost one, for others up to the next connection
+//! inside.
 //!
-//! When a connection is looked up, the layers above are not yet parsed: terms that may still become true, or become
-//! false (`not vxlan`), are open. The engine records them when they are decided: at the packet's end, or at the next
-//! connection, whose layer stores the terms that hold before it.
+//! When a connection is looked up, the layers above are not yet parsed: terms that may still become true, or
+//! become false (`not vxlan`), are open. The engine records them when they are decided: at the packet's end,
+//! or at the next connection, whose layer stores the terms that hold before it.
 
 use super::Lower;
 use super::instance::FlowContext;
@@ -58,8 +59,8 @@ impl Lower<'_> {
         open
     }
 
-    /// The layers that may follow a connection's layer before the next connection. A quoted packet has no lookups, and
-    /// a conditional instance may have none, so the search continues through both.
+    /// The layers that may follow a connection's layer before the next connection. A quoted packet has no
+    /// lookups, and a conditional instance may have none, so the search continues through both.
     fn up_to_next_connection(&self, from: LayerId) -> FxHashSet<LayerId> {
         let (mut seen, mut work) = (FxHashSet::default(), vec![(from, false)]);
         while let Some((at, quoted)) = work.pop() {
@@ -76,7 +77,8 @@ impl Lower<'_> {
         seen.into_iter().map(|(layer, _)| layer).collect()
     }
 
-    /// Classes that are open for an outer connection that may contain one of this layer; quoted packets do not count.
+    /// Classes that are open for an outer connection that may contain one of this layer; quoted packets do
+    /// not count.
     fn open_below(&self, id: LayerId) -> ClassSet {
         let mut classes = ClassSet::EMPTY;
         if !self.has_connections(id) {
@@ -93,8 +95,8 @@ impl Lower<'_> {
         classes
     }
 
-    /// Adds the packet's terms to the flow, word by word: those that the rest of the packet cannot make false.
-    /// Separately, for the time of this packet, stores those that the rest may still decide.
+    /// Adds the packet's terms to the flow, word by word: those that the rest of the packet cannot make
+    /// false. Separately, for the time of this packet, stores those that the rest may still decide.
     pub(super) fn lower_terms(&mut self, id: LayerId, context: &FlowContext, work_is_done: bool) {
         let open = self.open[usize::from(id.0)].clone();
         let is_open = |p| open.predicates.contains(&p) || !work_is_done && open.of_events.contains(&p);

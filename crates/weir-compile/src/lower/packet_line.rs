@@ -10,8 +10,8 @@ use weir_ir::graph::{BinaryOp, Op, Out, Value};
 use weir_lang::model::{Expr, FieldId, LayerId, Protocol, ShowPart};
 use weir_packet::ValueType;
 
-/// Bits per layer number (from 1) in the path of a packet's layers; the last layer is in the lowest bits, 0 ends the
-/// path. Paths of more than [`PATH_LAYERS_MAX`] layers keep the innermost ones.
+/// Bits per layer number (from 1) in the path of a packet's layers; the last layer is in the lowest bits, 0
+/// ends the path. Paths of more than [`PATH_LAYERS_MAX`] layers keep the innermost ones.
 pub const PATH_BITS: u64 = 8;
 
 /// Number of words of the path: the first slots of the packet's record, the lowest word first.
@@ -35,8 +35,8 @@ pub struct OutValue {
     pub part: u16,
     /// The first slot.
     pub slot: u16,
-    /// Number of slots: 1 for the low word; 2 if the high word follows; for bytes and text [`EXCERPT_SLOTS`]: the
-    /// number of bytes, and as many bytes as fit.
+    /// Number of slots: 1 for the low word; 2 if the high word follows; for bytes and text [`EXCERPT_SLOTS`]:
+    /// the number of bytes, and as many bytes as fit.
     pub slots: u16,
     /// The slot in which bit `part` says that the value is present; `None` if it always is.
     pub known: Option<u16>,

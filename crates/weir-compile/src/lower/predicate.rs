@@ -1,9 +1,10 @@
 //! Lowers the predicates of filters, and the tests whether any term can still hold.
 //!
-//! A predicate is evaluated after its layer is parsed; since a layer can occur several times, it holds if it held at
-//! any occurrence. On the edge to a layer, the program tests whether any term can still hold there; if none can, the
-//! packet ends. For questions about connections, only predicates on the connection's key (addresses, ports) exclude
-//! packets; predicates that may differ between packets do not, because one matching packet is enough.
+//! A predicate is evaluated after its layer is parsed; since a layer can occur several times, it holds if it
+//! held at any occurrence. On the edge to a layer, the program tests whether any term can still hold there;
+//! if none can, the packet ends. For questions about connections, only predicates on the connection's key
+//! (addresses, ports) exclude packets; predicates that may differ between packets do not, because one
+//! matching packet is enough.
 
 use super::expr::is_truth;
 use super::groups::{Guarded, PredicateVars};
@@ -201,8 +202,8 @@ impl Lower<'_> {
         let key = self.catalog.key(predicate.field);
         let (op, negated) = (predicate.op, predicate.negated);
         if key == FieldKey::Sample {
-            // The number is 0 until it is known, and 0 is less than all other numbers: a comparison for less that holds may stop
-            // holding, and no other comparison is final before.
+            // The number is 0 until it is known, and 0 is less than all other numbers: a comparison for less
+            // that holds may stop holding, and no other comparison is final before.
             let is_less = matches!(op, FilterOp::Lt | FilterOp::Le) && !negated;
             return if is_less { Constraint::Any } else { Constraint::None };
         }
@@ -378,7 +379,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a derived value is present, and whether the predicate holds for it. A bool alone tests for true.
+    /// Whether a derived value is present, and whether the predicate holds for it. A bool alone tests for
+    /// true.
     fn let_predicate(&mut self, id: LayerId, index: usize, predicate: &Predicate) -> (Value, Value) {
         let protocol = &self.layer(id).protocol;
         let expr = &protocol.lets[index].value;
@@ -459,8 +461,8 @@ impl Lower<'_> {
         (exists, self.b.binary(BinaryOp::And, exists, holds))
     }
 
-    /// Compares a number of up to 128 bits with a predicate's literals. For `!=` the result is equality; the caller
-    /// negates.
+    /// Compares a number of up to 128 bits with a predicate's literals. For `!=` the result is equality; the
+    /// caller negates.
     pub(crate) fn compare_words(&mut self, predicate: &Predicate, high: Value, low: Value) -> Value {
         compare_words(&mut self.b, predicate, high, low)
     }

@@ -1,5 +1,6 @@
-//! The number by which samples of connections are taken: of the two hosts of the outermost header that a stack's `dispatch` clause
-//! names, so that both directions, all fragments and everything in a tunnel have one number. It is 0 until that header is parsed.
+//! The number by which samples of connections are taken: of the two hosts of the outermost header that a
+//! stack's `dispatch` clause names, so that both directions, all fragments and everything in a tunnel have
+//! one number. It is 0 until that header is parsed.
 
 use super::Lower;
 use super::groups::PredicateVars;
@@ -7,8 +8,8 @@ use crate::catalog::{FieldKey, SAMPLES};
 use weir_ir::graph::{BinaryOp, Op, Type, Value};
 use weir_lang::model::LayerId;
 
-/// Odd numbers that spread the bits of a word over the word. Workers are selected by other numbers: every worker gets its share of
-/// a sample.
+/// Odd numbers that spread the bits of a word over the word. Workers are selected by other numbers: every
+/// worker gets its share of a sample.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
 
 impl Lower<'_> {

@@ -1,5 +1,5 @@
-//! Lowers a layer's sequence: bytes inside the window are inserted, and in-order bytes are processed packet by packet,
-//! the current packet first (with its own values), then queued packets (with their stored values).
+//! Lowers a layer's sequence: bytes inside the window are inserted, and in-order bytes are processed packet
+//! by packet, the current packet first (with its own values), then queued packets (with their stored values).
 
 use super::Lower;
 use super::header::static_field_bits;
@@ -16,8 +16,8 @@ use weir_lang::model::{self, Expr, FieldId, Layer, LayerId, Trigger};
 /// Maximum number of packets that one packet may put in order.
 pub const ORDERED_MAX: u32 = 4096;
 
-/// Maximum number of sequence numbers that one packet may consume: far more than bytes in a packet, and so few that
-/// counters never overflow.
+/// Maximum number of sequence numbers that one packet may consume: far more than bytes in a packet, and so
+/// few that counters never overflow.
 const SPAN_MAX: u64 = 1 << 34;
 
 /// The payload that a packet offers to a sequence.
@@ -101,7 +101,8 @@ impl Lower<'_> {
         self.b.read(variable)
     }
 
-    /// Lowers a layer without sequence: each packet's payload is delivered when the event that delivers occurs.
+    /// Lowers a layer without sequence: each packet's payload is delivered when the event that delivers
+    /// occurs.
     pub(super) fn lower_datagram(&mut self, id: LayerId, context: &FlowContext) {
         let protocol = &self.layer(id).protocol;
         if !delivered_on(protocol) {
@@ -273,9 +274,9 @@ impl Lower<'_> {
         self.lower_either(ends, |l| drop(l.b.push(Op::SeqEnd { sequence, flow, side })), |_| {});
     }
 
-    /// If the packet acknowledges a gap of the opposite direction behind which bytes are queued, those bytes are
-    /// processed before the packet's own. If the packet has payload and acknowledges bytes that have not arrived, its
-    /// payload waits for them.
+    /// If the packet acknowledges a gap of the opposite direction behind which bytes are queued, those bytes
+    /// are processed before the packet's own. If the packet has payload and acknowledges bytes that have not
+    /// arrived, its payload waits for them.
     fn lower_acknowledge(&mut self, id: LayerId, context: &FlowContext) {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let Some((at, condition)) = &declared.acknowledge else { return };
@@ -306,8 +307,8 @@ impl Lower<'_> {
         );
     }
 
-    /// Whether the packet has payload and acknowledges numbers of the opposite direction, before `at`, that have not
-    /// arrived.
+    /// Whether the packet has payload and acknowledges numbers of the opposite direction, before `at`, that
+    /// have not arrived.
     fn is_ahead(&mut self, id: LayerId, context: &FlowContext, at: Value, flags: Value) -> Value {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
         let (from_first, bits) = (declared.from_first, declared.bits);
@@ -320,7 +321,8 @@ impl Lower<'_> {
         let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::SeqNext));
         let side = self.b.one(Op::Not(context.responder));
         let next = self.b.one(Op::Get { flow, var, side: Some(side) });
-        // `at` is ahead if it is after the next number by at most half of the number space; otherwise it is behind.
+        // `at` is ahead if it is after the next number by at most half of the number space; otherwise it is
+        // behind.
         let mask = u64::MAX >> (64 - if from_first { bits } else { 64 });
         let [mask, half, one] = [mask, mask >> 1, 1].map(|number| self.b.int(number));
         let ahead = self.b.binary(BinaryOp::Sub, at, next);
@@ -367,8 +369,8 @@ impl Lower<'_> {
         Inserted { status: results[0], skip: results[1], buf, offset, length, metas }
     }
 
-    /// Whether a number of `at .. at + span` is in `low .. low + size`, modulo 2 to the power of `bits`. If `span` is
-    /// 0, `at` itself counts, and may equal the window's end.
+    /// Whether a number of `at .. at + span` is in `low .. low + size`, modulo 2 to the power of `bits`. If
+    /// `span` is 0, `at` itself counts, and may equal the window's end.
     fn meets_window(&mut self, at: Value, span: Value, low: Value, size: Value, bits: u32) -> Value {
         let mask = self.b.int(u64::MAX >> (64 - bits));
         let zero = self.b.int(0);
@@ -419,9 +421,9 @@ impl Lower<'_> {
         self.flow = packet;
     }
 
-    /// Whether some of the `length` in-order bytes may be before the cutoff of their stream. Inexact: a FIN counts as
-    /// one more byte, and while bytes are queued, the end of the current bytes is not known here. The receiver of the
-    /// bytes applies the exact cutoff.
+    /// Whether some of the `length` in-order bytes may be before the cutoff of their stream. Inexact: a FIN
+    /// counts as one more byte, and while bytes are queued, the end of the current bytes is not known here.
+    /// The receiver of the bytes applies the exact cutoff.
     fn lower_cutoff(&mut self, context: &FlowContext, length: Value) -> Value {
         let Some([originator, responder]) = self.need.cutoff else { return self.b.bool(true) };
         let (flow, side) = (context.flow, Some(context.responder));
@@ -432,7 +434,8 @@ impl Lower<'_> {
         let (high, flags) = (get(self, EngineVar::SeqHigh), get(self, EngineVar::SeqFlags));
         let [originator, responder] = [originator, responder].map(|bytes| self.b.int(bytes));
         let cutoff = self.b.one(Op::Select(context.responder, responder, originator));
-        // The latest end of the bytes. Written as a difference, because adding to an unlimited cutoff would wrap.
+        // The latest end of the bytes. Written as a difference, because adding to an unlimited cutoff would
+        // wrap.
         let start = self.b.binary(BinaryOp::SubSat, high, length);
         let is_beyond = self.b.compare(CompareOp::Lt, cutoff, start);
         let queued = self.b.int(u64::from(QUEUED));

@@ -1,12 +1,14 @@
-//! Lowers the part of a layer's instance that the kernel does for connections that it has taken over: it counts the packets
-//! that are `steady`. All other packets of these connections are for the engine.
+//! Lowers the part of a layer's instance that the kernel does for connections that it has taken over: it
+//! counts the packets that are `steady`. All other packets of these connections are for the engine.
 //!
-//! The graph for the kernel has this part instead of an instance's work. Its terms are those that make the packet needed:
-//! without a connection the terms of questions about packets, with one the terms that the connection does not have yet.
+//! The graph for the kernel has this part instead of an instance's work. Its terms are those that make the
+//! packet needed: without a connection the terms of questions about packets, with one the terms that the
+//! connection does not have yet.
 //!
-//! If no question needs records of connections, the engine keeps no variables of connections of which nothing more is
-//! wanted, and nothing is counted. All packets are then steady that do not begin another connection: those that match no
-//! condition of a transition to `restart`, where what the condition says about the instance counts as true.
+//! If no question needs records of connections, the engine keeps no variables of connections of which nothing
+//! more is wanted, and nothing is counted. All packets are then steady that do not begin another connection:
+//! those that match no condition of a transition to `restart`, where what the condition says about the
+//! instance counts as true.
 
 use super::Lower;
 use super::instance::FlowContext;
@@ -81,8 +83,8 @@ impl Lower<'_> {
         self.for_kernel.as_ref().is_none_or(|kernel| kernel.looked_up.contains(&id))
     }
 
-    /// Lowers a packet of an instance that the kernel has taken over. Returns whether the packet continues; else the engine
-    /// needs it.
+    /// Lowers a packet of an instance that the kernel has taken over. Returns whether the packet continues;
+    /// else the engine needs it.
     pub(super) fn lower_steady(&mut self, id: LayerId, context: &FlowContext) -> bool {
         let protocol = &self.layer(id).protocol;
         let table = &self.b.graph.tables[context.table.index()];

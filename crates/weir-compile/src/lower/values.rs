@@ -1,8 +1,9 @@
-//! The values of packets that aggregates use: fields, and the parts of the packet's tuple, in the packet's record.
+//! The values of packets that aggregates use: fields, and the parts of the packet's tuple, in the packet's
+//! record.
 //!
-//! If a packet has several headers of a layer, the values are those of the innermost one; headers that an error message quotes do
-//! not count. The tuple is the key of the innermost layer with connections; parts of a connection, such as the data of SCTP, have
-//! the tuple of the connection.
+//! If a packet has several headers of a layer, the values are those of the innermost one; headers that an
+//! error message quotes do not count. The tuple is the key of the innermost layer with connections; parts of
+//! a connection, such as the data of SCTP, have the tuple of the connection.
 
 use super::Lower;
 use crate::catalog::FieldKey;
@@ -16,7 +17,8 @@ use weir_lang::model::{Expr, LayerId};
 pub struct PacketValue {
     /// What the value is of.
     pub of: ValueOf,
-    /// The slot of the low word; that of the high word follows. Addresses of IPv4 are mapped into IPv6 (RFC 4291, 2.5.5.2).
+    /// The slot of the low word; that of the high word follows. Addresses of IPv4 are mapped into IPv6 (RFC
+    /// 4291, 2.5.5.2).
     pub slot: u16,
     /// The slot whose bit `bit` says whether the packet has the value.
     pub known: u16,

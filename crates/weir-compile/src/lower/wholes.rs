@@ -1,9 +1,9 @@
-//! Chunked messages: messages carried by chunks, each with a part of one message or all of it, next to other layers in
-//! the same packet (`sequence … of data … wholes first .. last`).
+//! Chunked messages: messages carried by chunks, each with a part of one message or all of it, next to other
+//! layers in the same packet (`sequence … of data … wholes first .. last`).
 //!
-//! The flags of a chunk, and the values that messages read of it (`below.`), are stored with its bytes until they are
-//! in order, and then with the message that the chunk begins. After the messages that a chunk completes, parsing of the
-//! packet continues after the chunk:
+//! The flags of a chunk, and the values that messages read of it (`below.`), are stored with its bytes until
+//! they are in order, and then with the message that the chunk begins. After the messages that a chunk
+//! completes, parsing of the packet continues after the chunk:
 //!
 //! ```text
 //! chunk ─► its messages ─► through ─► what follows in the packet ─► chunk ─► its messages ─► …
@@ -110,8 +110,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Declares that parsing continues at `others`: if the layer's messages are not its payload, also after the
-    /// messages.
+    /// Declares that parsing continues at `others`: if the layer's messages are not its payload, also after
+    /// the messages.
     pub(super) fn lower_behind(&mut self, id: LayerId, others: Block) {
         match self.is_beside(id) {
             true => self.messages.iter_mut().for_each(|vars| vars.carrier.behind.push((id, others))),
@@ -119,8 +119,8 @@ impl Lower<'_> {
         }
     }
 
-    /// After the messages: if they are not the carrier's payload, continues with its payload, as if there had been
-    /// none.
+    /// After the messages: if they are not the carrier's payload, continues with its payload, as if there had
+    /// been none.
     pub(super) fn lower_back(&mut self, vars: &MessageVars) {
         let carrier = &vars.carrier;
         if carrier.behind.is_empty() {
@@ -128,8 +128,8 @@ impl Lower<'_> {
         }
         let blocks: Vec<Block> = carrier.behind.iter().map(|_| self.b.block()).collect();
         let (back, rest) = (self.b.block(), self.b.block());
-        // Each layer continues after its own messages, but all pass through this block, so the graph has a cycle and
-        // needs a bound. No packet reaches it: each of 62 layers occurs at most 64 times.
+        // Each layer continues after its own messages, but all pass through this block, so the graph has a
+        // cycle and needs a bound. No packet reaches it: each of 62 layers occurs at most 64 times.
         self.b.again(MESSAGES_MAX, back, rest);
         self.b.seal(back);
         self.b.switch_to(back);
@@ -166,8 +166,8 @@ impl Lower<'_> {
         self.b.compare(CompareOp::Eq, layer, number)
     }
 
-    /// The enclosing end and the edge of the current message if it is a chunked message, and the values that its first
-    /// chunk carried.
+    /// The enclosing end and the edge of the current message if it is a chunked message, and the values that
+    /// its first chunk carried.
     pub(super) fn lower_whole_at_hand(&mut self, vars: &MessageVars, [end, edge]: [Value; 2]) -> [Value; 2] {
         let Some(is_whole) = self.is_whole(&vars.carrier) else { return [end, edge] };
         let run = self.b.read(vars.run);

@@ -222,7 +222,8 @@ fn what_a_packet_began_it_does_not_restart() {
 
 #[test]
 fn loads_of_runs_in_runs_are_proven() {
-    // `told` runs the verifier, whose facts about a load inside loops shrink more often than the limit on visits.
+    // `told` runs the verifier, whose facts about a load inside loops shrink more often than the limit on
+    // visits.
     let text = "
         //! A run
         protocol around {

@@ -1,5 +1,5 @@
-//! A minimal engine: flows in a map, and sequences that follow the rules of `weir-engine` as far as programs can
-//! observe them.
+//! A minimal engine: flows in a map, and sequences that follow the rules of `weir-engine` as far as programs
+//! can observe them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -396,7 +396,8 @@ impl Host for PlainHost<'_> {
         }
     }
 
-    /// Returns a hash of the contents, not a counter, because bytes of unwanted events may or may not be kept.
+    /// Returns a hash of the contents, not a counter, because bytes of unwanted events may or may not be
+    /// kept.
     fn keep(&mut self, bytes: &[u8]) -> u64 {
         bytes.iter().fold(bytes.len() as u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
     }

@@ -1,5 +1,5 @@
-//! Optimized graphs behave like unoptimized ones: the built-in stack, many filters, every kind of need, on valid and
-//! invalid frames.
+//! Optimized graphs behave like unoptimized ones: the built-in stack, many filters, every kind of need, on
+//! valid and invalid frames.
 
 mod constructs;
 mod engine;

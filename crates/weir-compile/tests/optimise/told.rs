@@ -12,8 +12,8 @@ use weir_packet::{LinkType, PacketMeta};
 /// The link type of test stacks: one for private use.
 const LINK: LinkType = LinkType(147);
 
-/// The effects of each frame with a filter: `name a b` for an event with columns, `gap N BYTES` for bytes, and `yes` at
-/// the end if the packet matches the filter.
+/// The effects of each frame with a filter: `name a b` for an event with columns, `gap N BYTES` for bytes,
+/// and `yes` at the end if the packet matches the filter.
 ///
 /// Runs the graph as lowered and the optimized one, which must give the same result.
 pub fn told(text: &str, stack: &str, filter: &str, frames: &[Vec<u8>]) -> Vec<Vec<String>> {

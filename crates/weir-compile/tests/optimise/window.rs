@@ -34,7 +34,8 @@ fn what_lies_outside_is_not_delivered() {
         (1, 2, 0, 0, 9, b"x"),
         (1, 2, 246, 0, 9, b"x"),
         (1, 2, 252, 0, 9, b"cdef"),
-        // A segment that starts before the window and reaches into it is accepted; the `f` is a retransmission.
+        // A segment that starts before the window and reaches into it is accepted; the `f` is a
+        // retransmission.
         (2, 1, 0, 1, 4, b""),
         (1, 2, 255, 0, 9, b"fghi"),
         // The window is closed: only empty segments at its end are accepted.

@@ -48,7 +48,8 @@ fn a_long_body_is_inspected_before_its_end() {
     };
     message(true);
     message(false);
-    // Heads are packets 4 and 206. The 103rd packet of a body completes its first 100 KiB; the last one is the 201st.
+    // Heads are packets 4 and 206. The 103rd packet of a body completes its first 100 KiB; the last one is
+    // the 201st.
     let expected = [(5, 4 + 103), (6, 4 + 103), (1, 206 + 103), (2, 206 + 103), (4, 206 + 201)];
     let found = found(rules, &mut talk);
     assert_eq!(found, expected.map(|(sid, packet)| (sid, Some(packet))));

@@ -71,8 +71,8 @@ fn frequent_alerts_have_another_action() {
         (0..30).map(|number| packet(number * 100, true, 17, &udp((5_000, 9_999), b"ping"))).collect();
     let rule = "alert udp any any -> any 9999 (content:\"ping\"; sid:1;)";
     for (filter, expected) in [
-        // Alerts 11 to 21 come within the second behind the eleventh. Then the rule's own action is back; as before, more than ten
-        // alerts came within a minute.
+        // Alerts 11 to 21 come within the second behind the eleventh. Then the rule's own action is back; as
+        // before, more than ten alerts came within a minute.
         (
             "count 10, seconds 60, new_action drop, timeout 1",
             vec![("alert", 10), ("drop", 11), ("alert", 1), ("drop", 8)],

@@ -10,7 +10,8 @@ use weir_detect::{Detection, RuleProgram};
 use weir_rules::{Classes, Tunings};
 use weir_testing::frames::{ACK, ethernet, ipv4, udp};
 
-/// A rule's filter holds for the connection of a packet, as far as is known; of packets without a connection, for the packet.
+/// A rule's filter holds for the connection of a packet, as far as is known; of packets without a connection,
+/// for the packet.
 #[test]
 fn filters_of_weir_hold_for_connections() {
     let rules = "alert tcp any any -> any any (weir.filter:\"tcp.dstport == 80\"; content:\"needle\"; sid:1;)\n\
@@ -77,7 +78,8 @@ fn bytes_behind_missing_ones_are_inspected() {
     assert_eq!(alerts(rules, &unanswered), BTreeMap::from([(1, 1)]));
 }
 
-/// Connections are forgotten when they need more than the memory: rules see their next packets, and bits are gone.
+/// Connections are forgotten when they need more than the memory: rules see their next packets, and bits are
+/// gone.
 #[test]
 fn what_is_kept_of_connections_is_bounded() {
     let rules = "alert tcp any any -> any any (content:\"first\"; flowbits:set,seen; noalert; sid:1;)\n\

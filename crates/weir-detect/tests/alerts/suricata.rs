@@ -1,5 +1,5 @@
-//! The alert tests of Suricata's verification suite, where `../shared/rules` is there: of the tests whose rules all run, nearly all agree by
-//! signature ID and count.
+//! The alert tests of Suricata's verification suite, where `../shared/rules` is there: of the tests whose
+//! rules all run, nearly all agree by signature ID and count.
 
 use crate::support::run;
 use std::collections::BTreeMap;
@@ -9,7 +9,8 @@ use weir::io::CaptureReader;
 use weir_detect::{Detection, RuleProgram};
 use weir_rules::{Classes, Rule, Tunings, Variables, parse};
 
-/// Of the tests that run, so many agree, in percent. Tests with a configuration of their own, which is not here, do not count.
+/// Of the tests that run, so many agree, in percent. Tests with a configuration of their own, which is not
+/// here, do not count.
 const AGREE_MIN: usize = 95;
 
 #[derive(serde::Deserialize)]

@@ -1,18 +1,18 @@
 //! Messages that an in-order byte stream consists of, for layers whose edge declares them (`-> messages`).
 //!
 //! Programs parse messages; this module keeps the bytes that are unread, or whose message is incomplete. Each
-//! direction has a list of runs (bytes without a gap), the oldest first. A program receives a run and returns the
-//! number of bytes that its first message took, or the number that it needs. It then receives the rest of the run, or
-//! the same run again once the needed bytes are there. A run that lies in one segment is a reference; when the
-//! segment is done, the rest is copied, and later bytes are appended.
+//! direction has a list of runs (bytes without a gap), the oldest first. A program receives a run and returns
+//! the number of bytes that its first message took, or the number that it needs. It then receives the rest of
+//! the run, or the same run again once the needed bytes are there. A run that lies in one segment is a
+//! reference; when the segment is done, the rest is copied, and later bytes are appended.
 //!
-//! A gap ends a run: the incomplete message before the gap is lost, and the start of the next message is unknown. The
-//! module assumes a message at the start of the next segment, because writers usually begin messages with segments.
-//! It does the same where a stream is captured from the middle, or where a program finds no message
-//! ([`MESSAGES_LOST`]).
+//! A gap ends a run: the incomplete message before the gap is lost, and the start of the next message is
+//! unknown. The module assumes a message at the start of the next segment, because writers usually begin
+//! messages with segments. It does the same where a stream is captured from the middle, or where a program
+//! finds no message ([`MESSAGES_LOST`]).
 //!
-//! If the stream consists of wholes (chunks that are marked as first or last of a whole), each whole is a run of its
-//! own, which is read once it is complete. A chunk that belongs to no whole that began is dropped.
+//! If the stream consists of wholes (chunks that are marked as first or last of a whole), each whole is a run
+//! of its own, which is read once it is complete. A chunk that belongs to no whole that began is dropped.
 //!
 //! Bytes that are unread when a flow ends are read then ([`flow_end`](crate::flow_end)).
 
@@ -146,7 +146,8 @@ pub(crate) struct Messages {
     is_inside: bool,
     /// A program has received a message since the last query.
     has_begun: bool,
-    /// Directions that refer to bytes of the current packet, whose memory returns to its source with the burst.
+    /// Directions that refer to bytes of the current packet, whose memory returns to its source with the
+    /// burst.
     borrowed: Vec<u64>,
     /// Bytes of all runs and of kept packets.
     held_bytes: usize,
@@ -267,8 +268,8 @@ impl Messages {
         current.and_then(|current| current.run.values.get(number)).copied().unwrap_or(0)
     }
 
-    /// The first run of a direction that has new bytes to read, or an empty slice. `packet` is the current packet, if
-    /// earlier bytes must arrive before all of its bytes can be read.
+    /// The first run of a direction that has new bytes to read, or an empty slice. `packet` is the current
+    /// packet, if earlier bytes must arrive before all of its bytes can be read.
     pub fn first(
         &mut self,
         flow: FlowRef,
@@ -287,8 +288,8 @@ impl Messages {
         self.give(direction(flow, side))
     }
 
-    /// Returns the current run: a packet may stop in the middle of its messages, for example when a flow table is
-    /// full.
+    /// Returns the current run: a packet may stop in the middle of its messages, for example when a flow
+    /// table is full.
     pub fn abandon(&mut self) {
         let Some(CurrentRun { direction, run }) = self.current.take() else { return };
         self.counters.messages_cut += 1;
@@ -348,9 +349,9 @@ impl Messages {
         Some(last)
     }
 
-    /// Continues after the first message of the current run, which took `done` bytes; or needs `wanted` bytes, or is
-    /// no message ([`MESSAGES_LOST`]), or is left for later ([`MESSAGES_LATER`]). Returns the rest of the run, or the
-    /// next run.
+    /// Continues after the first message of the current run, which took `done` bytes; or needs `wanted`
+    /// bytes, or is no message ([`MESSAGES_LOST`]), or is left for later ([`MESSAGES_LATER`]). Returns the
+    /// rest of the run, or the next run.
     pub fn next(&mut self, done: u64, wanted: u64) -> Slice {
         let Some(CurrentRun { direction, run }) = self.current.take() else { return Slice::default() };
         if wanted == MESSAGES_LATER {

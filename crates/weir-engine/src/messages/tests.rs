@@ -55,8 +55,8 @@ impl Reader {
         }
     }
 
-    /// Offers the segments of a stream, each with the bytes missing before it and cut off it; returns the messages
-    /// read.
+    /// Offers the segments of a stream, each with the bytes missing before it and cut off it; returns the
+    /// messages read.
     fn hears(mut self, segments: &[(u64, &str, usize)]) -> Vec<String> {
         for &(gap_bytes, text, cut) in segments {
             self.collect(gap_bytes, text, text.len() + cut);

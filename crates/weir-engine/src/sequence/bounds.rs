@@ -1,6 +1,6 @@
-//! The first and the last number of a direction, as its layer knows them: the receiver confirms where the bytes begin,
-//! and a FIN says where they end. Without these, a sequence begins with the first segment seen, which may be forged, and
-//! ends with its flow.
+//! The first and the last number of a direction, as its layer knows them: the receiver confirms where the
+//! bytes begin, and a FIN says where they end. Without these, a sequence begins with the first segment seen,
+//! which may be forged, and ends with its flow.
 
 use super::{Kept, Kind, Reassembler, stream_key};
 use weir_ir::abi::FlowRecord;
@@ -9,8 +9,9 @@ use weir_ir::sequence::{ENDED, QUEUED, STARTED};
 use weir_packet::Direction;
 
 impl Reassembler {
-    /// Records that the numbers of a direction begin at `at`. Queued segments keep their numbers; those before `at` are
-    /// discarded. No effect once numbers of the direction have passed, or if the sequence begins at 0.
+    /// Records that the numbers of a direction begin at `at`. Queued segments keep their numbers; those
+    /// before `at` are discarded. No effect once numbers of the direction have passed, or if the sequence
+    /// begins at 0.
     ///
     /// Returns the claimed bytes of the discarded segments.
     pub fn confirm(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64) -> u64 {
@@ -53,8 +54,8 @@ impl Reassembler {
         outside_bytes
     }
 
-    /// At the end of a flow: discards segments that wait although the numbers of their direction have ended, and no
-    /// longer counts the number of a FIN as seen.
+    /// At the end of a flow: discards segments that wait although the numbers of their direction have ended,
+    /// and no longer counts the number of a FIN as seen.
     ///
     /// Returns the claimed bytes of the discarded segments.
     pub fn finish(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {
@@ -78,8 +79,8 @@ impl Reassembler {
         outside_bytes
     }
 
-    /// Records that the numbers of a direction end with those that have passed. Queued segments are discarded; later
-    /// ones are out of window.
+    /// Records that the numbers of a direction end with those that have passed. Queued segments are
+    /// discarded; later ones are out of window.
     ///
     /// Returns the claimed bytes of the discarded segments.
     pub fn end(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {

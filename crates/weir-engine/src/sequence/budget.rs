@@ -1,5 +1,5 @@
-//! The cost of kept segments for a worker: the bytes referred to, and the capture blocks that the references keep
-//! from being reused.
+//! The cost of kept segments for a worker: the bytes referred to, and the capture blocks that the references
+//! keep from being reused.
 
 use super::piece::{PIECE_COST, Piece};
 use crate::table::BuildIdHasher;
@@ -14,7 +14,8 @@ const ASSEMBLED_BLOCKS_MAX: usize = 16;
 /// The account of one worker.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// References per block, by the block's address. Copies are not counted, because nobody waits to reuse them.
+    /// References per block, by the block's address. Copies are not counted, because nobody waits to reuse
+    /// them.
     references: HashMap<usize, u32, BuildIdHasher>,
     pinned_bytes: usize,
     pinned_bytes_max: usize,
@@ -27,8 +28,8 @@ impl Budget {
         Self { references: HashMap::default(), pinned_bytes: 0, pinned_bytes_max, held_bytes: 0 }
     }
 
-    /// The cost of a kept segment: its bytes, its description, and its packet if that is kept. Each part of a packet
-    /// is charged for the whole packet.
+    /// The cost of a kept segment: its bytes, its description, and its packet if that is kept. Each part of a
+    /// packet is charged for the whole packet.
     pub(super) fn cost(piece: &Piece) -> usize {
         let frame = piece.frame.as_ref().map_or(0, |frame| frame.cost_beside(&piece.bytes));
         piece.bytes.length as usize + PIECE_COST + frame
@@ -44,7 +45,8 @@ impl Budget {
         self.pinned_bytes
     }
 
-    /// Whether a reference to this block is within the bound: the block is referred to already, or small enough.
+    /// Whether a reference to this block is within the bound: the block is referred to already, or small
+    /// enough.
     pub(super) fn may_pin(&self, block: &Arc<Block>) -> bool {
         self.pinned_bytes.saturating_add(block.size_bytes()) <= self.pinned_bytes_max
             || self.references.contains_key(&Arc::as_ptr(block).addr())
@@ -116,14 +118,15 @@ impl Assembly {
         self.nothing.clone()
     }
 
-    /// A reference to `bytes`, which lie in `block` or in a recently assembled block. `None` if they lie elsewhere.
+    /// A reference to `bytes`, which lie in `block` or in a recently assembled block. `None` if they lie
+    /// elsewhere.
     pub(super) fn refer(&self, block: &Arc<Block>, bytes: &[u8]) -> Option<Slice> {
         let assembled = || self.blocks.iter().find_map(|block| Slice::within(block, bytes));
         Slice::within(block, bytes).or_else(assembled)
     }
 
-    /// Joins all pieces into one slice, up to the first byte that was not captured. A single piece is referred to;
-    /// several are copied.
+    /// Joins all pieces into one slice, up to the first byte that was not captured. A single piece is
+    /// referred to; several are copied.
     pub(super) fn join(&mut self, pieces: &[Piece]) -> Slice {
         match pieces {
             [] => return self.nothing(),

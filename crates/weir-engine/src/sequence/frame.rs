@@ -1,7 +1,7 @@
 //! The packet that a segment came in, kept with the segment if a question asks for the packets of a stream.
 //!
-//! Frames are kept as bytes are: by reference to their block, or as a copy if the reference would pin too much. A
-//! piece whose frame was copied refers to that copy, so its bytes are stored only once.
+//! Frames are kept as bytes are: by reference to their block, or as a copy if the reference would pin too
+//! much. A piece whose frame was copied refers to that copy, so its bytes are stored only once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ pub struct FrameRef<'a> {
 pub struct KeptFrame {
     meta: PacketMeta,
     pub(super) bytes: Slice,
-    /// A part of the payload has passed. Only one worker accesses it; it is atomic because workers move between
-    /// threads.
+    /// A part of the payload has passed. Only one worker accesses it; it is atomic because workers move
+    /// between threads.
     has_passed: AtomicBool,
 }
 

@@ -26,13 +26,13 @@ pub struct Segment<'a> {
     pub bytes: &'a [u8],
     /// The number of bytes that the headers claim.
     pub claimed_bytes: u64,
-    /// Sequence numbers that the segment uses: its bytes, then a FIN. Fewer than its bytes if the numbers count
-    /// something else, such as chunks: all bytes then belong to the first number.
+    /// Sequence numbers that the segment uses: its bytes, then a FIN. Fewer than its bytes if the numbers
+    /// count something else, such as chunks: all bytes then belong to the first number.
     pub span: u64,
     /// Up to four values to store with the segment.
     pub metas: &'a [u64],
-    /// The receiver's policy for overlaps. It has no effect if the numbers do not count bytes, or if the sequence is
-    /// neither TCP-like nor made of fragments.
+    /// The receiver's policy for overlaps. It has no effect if the numbers do not count bytes, or if the
+    /// sequence is neither TCP-like nor made of fragments.
     pub policy: Policy,
     /// There is memory to keep the segment until it is next. If `false`, an out-of-order segment is refused.
     pub may_wait: bool,
@@ -49,17 +49,18 @@ pub struct Inserted {
     pub skip: u64,
     /// Claimed bytes that have passed before and are no longer kept.
     pub retransmitted_bytes: u64,
-    /// Claimed bytes that overlap kept bytes: bytes that wait, and in-order bytes that have not been assembled.
+    /// Claimed bytes that overlap kept bytes: bytes that wait, and in-order bytes that have not been
+    /// assembled.
     pub overlap_bytes: u64,
     /// Captured bytes within the overlap that differ from the kept ones.
     pub inconsistent_bytes: u64,
     /// The segment is out of order and not empty.
     pub is_early: bool,
-    /// Claimed out-of-order bytes that were refused, for lack of memory or because strict reassembly does not pass
-    /// over the hole before them.
+    /// Claimed out-of-order bytes that were refused, for lack of memory or because strict reassembly does not
+    /// pass over the hole before them.
     pub refused_bytes: u64,
-    /// Claimed bytes with sequence numbers before the first one of the direction, after its FIN, or too far from the next
-    /// one.
+    /// Claimed bytes with sequence numbers before the first one of the direction, after its FIN, or too far
+    /// from the next one.
     pub outside_bytes: u64,
     /// The number after the refused bytes, counted from the first number seen of the direction.
     pub refused_end: u64,
@@ -109,7 +110,8 @@ impl<'a> Segment<'a> {
 }
 
 impl Inserted {
-    /// The result for a segment outside of the window or after the end, of which some bytes have passed before.
+    /// The result for a segment outside of the window or after the end, of which some bytes have passed
+    /// before.
     fn outside(outside_bytes: u64, retransmitted_bytes: u64) -> Self {
         Self { outside_bytes, retransmitted_bytes, ..Self::of(SEQ_OUT_OF_WINDOW) }
     }
@@ -139,15 +141,15 @@ impl Met<'_> {
             (_, false) => (&mut counters.queued, SEQ_QUEUED),
         };
         *count += 1;
-        // This includes a segment that only displaced bytes, because splitting a piece in two may exceed the bound on
-        // pieces; and the case that bytes of the other direction are next.
+        // This includes a segment that only displaced bytes, because splitting a piece in two may exceed the
+        // bound on pieces; and the case that bytes of the other direction are next.
         if is_over || acknowledges && status == SEQ_QUEUED { SEQ_FORCED } else { status }
     }
 }
 
 impl State {
-    /// The position of `segment` relative to the next number expected. Numbers relative to the first one seen wrap;
-    /// numbers that count from 0 do not.
+    /// The position of `segment` relative to the next number expected. Numbers relative to the first one seen
+    /// wrap; numbers that count from 0 do not.
     fn place(&self, next: u64, segment: &Segment<'_>) -> Place {
         let span = segment.span;
         let forward = segment.at.wrapping_sub(next) & self.mask;
@@ -175,13 +177,13 @@ impl State {
 impl Reassembler {
     /// Inserts a segment whose bytes lie in `block` or in an assembled block; other bytes are copied if kept.
     ///
-    /// * [`SEQ_FORCED`]: the segment itself does not pass now, but [`next`](Self::next) has bytes: a bound was reached,
-    ///   or the segment overlaps earlier bytes, so that only parts of it win.
-    /// * [`SEQ_RETRANSMITTED`]: all numbers of the segment have arrived before; its bytes may replace kept ones. If
-    ///   they replace retained in-order bytes up to the last one, the status is [`SEQ_ORDERED`], because the values at
-    ///   the segment's end are then used as well.
-    /// * [`SEQ_QUEUED`]: the segment does not pass now. A segment that [acknowledges](Self::acknowledge) missing bytes
-    ///   of the other direction waits until they have passed.
+    /// * [`SEQ_FORCED`]: the segment itself does not pass now, but [`next`](Self::next) has bytes: a bound
+    ///   was reached, or the segment overlaps earlier bytes, so that only parts of it win.
+    /// * [`SEQ_RETRANSMITTED`]: all numbers of the segment have arrived before; its bytes may replace kept
+    ///   ones. If they replace retained in-order bytes up to the last one, the status is [`SEQ_ORDERED`],
+    ///   because the values at the segment's end are then used as well.
+    /// * [`SEQ_QUEUED`]: the segment does not pass now. A segment that [acknowledges](Self::acknowledge)
+    ///   missing bytes of the other direction waits until they have passed.
     ///
     /// A segment that uses no numbers is never kept: it is either in order or ignored.
     ///
@@ -269,8 +271,8 @@ impl Reassembler {
         inserted
     }
 
-    /// Whether a segment lies behind everything that its receiver acknowledged, while bytes wait behind an acknowledged
-    /// hole: the hole will not be filled.
+    /// Whether a segment lies behind everything that its receiver acknowledged, while bytes wait behind an
+    /// acknowledged hole: the hole will not be filled.
     fn has_moved_on(&self, sequence: Sequence, stream: u64, hot: &Hot, ahead: u64) -> bool {
         let kept = self.sequences[sequence.index()].kept.get(&stream).filter(|_| hot.flags & QUEUED != 0);
         kept.is_some_and(|kept| {
@@ -298,8 +300,8 @@ impl Reassembler {
         segment.skipped(place.old.saturating_sub(passed))
     }
 
-    /// Passes the `count` numbers before `end`, which were counted elsewhere without their bytes. If other numbers are missing
-    /// before them, they wait like a segment.
+    /// Passes the `count` numbers before `end`, which were counted elsewhere without their bytes. If other
+    /// numbers are missing before them, they wait like a segment.
     pub fn pass_counted(
         &mut self,
         sequence: Sequence,
@@ -330,8 +332,8 @@ impl Reassembler {
         self.insert(sequence, flow, side, segment, &Arc::new(Block::default()));
     }
 
-    /// The state of a direction before a segment that begins at `at`; counts the segments that the program passed by
-    /// itself.
+    /// The state of a direction before a segment that begins at `at`; counts the segments that the program
+    /// passed by itself.
     fn begin(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: Direction, at: u64) -> Hot {
         let state = &self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
@@ -347,8 +349,8 @@ impl Reassembler {
         hot
     }
 
-    /// The slow part of `insert`: something of this direction is kept, or will be. Also returns the start of a
-    /// segment that is kept until it is next.
+    /// The slow part of `insert`: something of this direction is kept, or will be. Also returns the start of
+    /// a segment that is kept until it is next.
     fn keep(
         &mut self,
         sequence: Sequence,
@@ -496,9 +498,9 @@ impl Reassembler {
         self.limits.exceeded(state.kept.get(&stream).unwrap_or(&nothing), &self.budget).is_some()
     }
 
-    /// Whether fragments must be discarded because this fragment, or an earlier one, partly overlaps kept ones where
-    /// that is not allowed. The kept fragments are released then, no more are accepted until the instance ends, and
-    /// nothing is assembled.
+    /// Whether fragments must be discarded because this fragment, or an earlier one, partly overlaps kept
+    /// ones where that is not allowed. The kept fragments are released then, no more are accepted until the
+    /// instance ends, and nothing is assembled.
     fn gives_up(&mut self, sequence: Sequence, stream: u64, met: &Met<'_>, hot: &mut Hot) -> bool {
         let state = &mut self.sequences[sequence.index()];
         let overlaps = met.meeting.overlap_bytes > 0 && !met.meeting.is_covered;
@@ -532,8 +534,8 @@ impl Reassembler {
     }
 }
 
-/// Keeps bytes: by reference if their block may be held and does not exceed the bound on pinned bytes, else as a
-/// copy.
+/// Keeps bytes: by reference if their block may be held and does not exceed the bound on pinned bytes, else
+/// as a copy.
 fn refer(
     bytes: &[u8],
     block: &Arc<Block>,

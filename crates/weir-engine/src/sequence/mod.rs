@@ -1,24 +1,26 @@
 //! Sequences: they put the bytes of TCP directions and of IP fragments in order.
 //!
-//! Bytes that are next in order pass without being stored: the packet's own bytes are delivered. Out-of-order bytes
-//! are kept by reference to their block until they are next, or until a bound is reached; the bytes missing before
-//! them are then given up and counted as a gap. If kept bytes arrive again, the receiver's [`Policy`] selects the bytes
-//! that win; if the sequence declares `overwrite`, the last bytes win. Bytes that have passed are never replaced.
+//! Bytes that are next in order pass without being stored: the packet's own bytes are delivered. Out-of-order
+//! bytes are kept by reference to their block until they are next, or until a bound is reached; the bytes
+//! missing before them are then given up and counted as a gap. If kept bytes arrive again, the receiver's
+//! [`Policy`] selects the bytes that win; if the sequence declares `overwrite`, the last bytes win. Bytes
+//! that have passed are never replaced.
 //!
-//! * `vars`: the state that every packet accesses, in the flow's record. Most segments are next in order, with an
-//!   empty queue: the program passes these by itself (pass `fast_forward` of `weir-ir`), and only counts them.
-//! * `insert`: inserts a segment.  `piece`: a segment.  `queue`: kept pieces.  `budget`: their cost; references and
-//!   copies.
+//! * `vars`: the state that every packet accesses, in the flow's record. Most segments are next in order,
+//!   with an empty queue: the program passes these by itself (pass `fast_forward` of `weir-ir`), and only
+//!   counts them.
+//! * `insert`: inserts a segment. `piece`: a segment. `queue`: kept pieces. `budget`: their cost; references
+//!   and copies.
 //! * `bounds`: the first and the last number, as the layer knows them.
 //! * `turn`: segments that wait for bytes of the other direction that they acknowledge.
 //! * `policy`: which bytes win if segments overlap.  `frame`: packets of kept segments, on demand.
 //!
-//! A sequence works in one of two ways. *Passing* (TCP): in-order bytes pass, out-of-order bytes are queued, gaps are
-//! passed over at a bound or at the end. *Retaining* (fragments): all bytes from number 0 on are kept until
-//! [`Reassembler::assemble`]; there are no gaps, and a fragment beyond a bound is refused.
+//! A sequence works in one of two ways. *Passing* (TCP): in-order bytes pass, out-of-order bytes are queued,
+//! gaps are passed over at a bound or at the end. *Retaining* (fragments): all bytes from number 0 on are
+//! kept until [`Reassembler::assemble`]; there are no gaps, and a fragment beyond a bound is refused.
 //!
-//! If the first segment seen was not the first sent (reordering at the very start of a capture), the segments before it
-//! are out of window.
+//! If the first segment seen was not the first sent (reordering at the very start of a capture), the segments
+//! before it are out of window.
 
 mod bounds;
 mod budget;
@@ -72,8 +74,8 @@ pub struct SequenceLimits {
     pub total_bytes_max: usize,
     /// Bytes of blocks that references may keep from being reused; beyond this, segments are copied.
     pub pinned_bytes_max: usize,
-    /// Holes in TCP bytes are never passed over: later bytes wait until the flow ends. If too much waits, more bytes
-    /// are refused.
+    /// Holes in TCP bytes are never passed over: later bytes wait until the flow ends. If too much waits,
+    /// more bytes are refused.
     pub strict: bool,
 }
 
@@ -97,8 +99,8 @@ impl Default for SequenceLimits {
 struct Kept {
     /// The next number expected, counted from the first one, so that it does not wrap.
     next: u64,
-    /// The number up to which the receiver has acknowledged, counted in the same way; 0 if the acknowledgement
-    /// changed nothing.
+    /// The number up to which the receiver has acknowledged, counted in the same way; 0 if the
+    /// acknowledgement changed nothing.
     acknowledged: u64,
     /// Waiting segments that also wait for the other direction.
     awaited: Awaited,
@@ -138,8 +140,8 @@ impl Kind {
         } else if sequence.retain {
             Kind::Fragments
         } else if table.two_sided && table.part.is_none() && sequence.from_first {
-            // The table's flows are connections. Flows that are parts of a connection (SCTP: of an association) are
-            // not TCP.
+            // The table's flows are connections. Flows that are parts of a connection (SCTP: of an
+            // association) are not TCP.
             Kind::Segments
         } else {
             Kind::Other
@@ -211,7 +213,8 @@ impl Reassembler {
     /// The sequences of a graph.
     ///
     /// # Panics
-    /// If a sequence's table lacks a variable of [`weir_ir::engine_var::EngineVar::SEQUENCE`]: a bug of lowering.
+    /// If a sequence's table lacks a variable of [`weir_ir::engine_var::EngineVar::SEQUENCE`]: a bug of
+    /// lowering.
     pub fn new(graph: &Graph, layout: &Layout, limits: SequenceLimits) -> Self {
         let sequences = graph.sequences.iter().map(|sequence| State {
             vars: SequenceVars::of(graph, layout, sequence.table)
@@ -238,8 +241,8 @@ impl Reassembler {
         }
     }
 
-    /// The sequences of another graph, with the state of the current ones. `before` returns a sequence's index in the
-    /// current graph.
+    /// The sequences of another graph, with the state of the current ones. `before` returns a sequence's
+    /// index in the current graph.
     ///
     /// # Panics
     /// As [`new`](Self::new).
@@ -267,8 +270,8 @@ impl Reassembler {
         new
     }
 
-    /// The outcome of the segments so far. Segments that programs passed by themselves are included once their flow
-    /// has ended or has been accessed here.
+    /// The outcome of the segments so far. Segments that programs passed by themselves are included once
+    /// their flow has ended or has been accessed here.
     pub fn counters(&self) -> &SequenceCounters {
         &self.counters
     }
@@ -283,7 +286,8 @@ impl Reassembler {
         self.sequences[sequence.index()].vars.read(data, side).flags & QUEUED != 0
     }
 
-    /// The numbers of a direction after [`finish`](Self::finish). Takes time linear in the number of waiting segments.
+    /// The numbers of a direction after [`finish`](Self::finish). Takes time linear in the number of waiting
+    /// segments.
     pub fn outcome(&self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Outcome {
         let state = &self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
@@ -304,11 +308,12 @@ impl Reassembler {
         kept.map_or(0, |kept| kept.queue.bytes())
     }
 
-    /// Records that the receiver has acknowledged all numbers of a direction before `at`. Missing bytes among them
-    /// usually do not arrive any more. They may arrive late, if the two directions were captured separately, so the
-    /// bytes behind them wait until one of the sides goes on: until the receiver sends bytes, before which
-    /// [`next`](Self::next) returns the waiting ones, or until the sender sends bytes that are not acknowledged yet.
-    /// If numbers before `at` have not been seen, the other direction's next segment [waits](turn) for them.
+    /// Records that the receiver has acknowledged all numbers of a direction before `at`. Missing bytes among
+    /// them usually do not arrive any more. They may arrive late, if the two directions were captured
+    /// separately, so the bytes behind them wait until one of the sides goes on: until the receiver sends
+    /// bytes, before which [`next`](Self::next) returns the waiting ones, or until the sender sends bytes
+    /// that are not acknowledged yet. If numbers before `at` have not been seen, the other direction's next
+    /// segment [waits](turn) for them.
     ///
     /// No effect if holes are never passed over. With an empty queue, only the record is accessed.
     pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64) {
@@ -336,10 +341,10 @@ impl Reassembler {
         }
     }
 
-    /// The next queued bytes that are in order, or that must pass because of a bound, with the gap before them. Bytes
-    /// of the other direction that this one [acknowledges](Self::acknowledge) come first; bytes of the other
-    /// direction that [waited](turn) for this one come last. After an insert that was ordered or forced, call `next`
-    /// until it returns `None`.
+    /// The next queued bytes that are in order, or that must pass because of a bound, with the gap before
+    /// them. Bytes of the other direction that this one [acknowledges](Self::acknowledge) come first; bytes
+    /// of the other direction that [waited](turn) for this one come last. After an insert that was ordered or
+    /// forced, call `next` until it returns `None`.
     ///
     /// With an empty queue: constant time, only the record is accessed.
     pub fn next(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
@@ -351,8 +356,8 @@ impl Reassembler {
         let mut hot = state.vars.read(data, side);
         let is_pure = self.pure == Some((sequence, stream_key(id, side)));
         if hot.flags & ACKNOWLEDGES != 0 && !is_pure {
-            // Segments of the other direction waited for the missing bytes, which are lost: this direction's bytes
-            // come first.
+            // Segments of the other direction waited for the missing bytes, which are lost: this direction's
+            // bytes come first.
             if self.has_gone_on(sequence, &mut FlowRecord { id, data: &mut *data }, side.other()) {
                 let passed = self.pass(sequence, FlowRecord { id, data: &mut *data }, side, false);
                 if passed.is_some() {
@@ -391,8 +396,8 @@ impl Reassembler {
         None
     }
 
-    /// As [`next`](Self::next), but all queued bytes pass, with their gaps: for the end of a flow. `None` if the
-    /// sequence retains, because an incomplete datagram is discarded.
+    /// As [`next`](Self::next), but all queued bytes pass, with their gaps: for the end of a flow. `None` if
+    /// the sequence retains, because an incomplete datagram is discarded.
     pub fn flush(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
         match self.sequences[sequence.index()].retain {
             true => None,
@@ -441,7 +446,8 @@ impl Reassembler {
             self.counters.gaps += 1;
             self.counters.gap_bytes += gap_bytes;
             hot.missing_bytes += gap_bytes;
-            // The lost numbers are passed over, so segments of the other direction may wait for later ones again.
+            // The lost numbers are passed over, so segments of the other direction may wait for later ones
+            // again.
             hot.flags &= !UNAWAITED;
         }
         let piece = kept.queue.pop().expect("there is a first");
@@ -459,8 +465,8 @@ impl Reassembler {
         Some(piece.pass(gap_bytes))
     }
 
-    /// As `pass`, for a retaining sequence. Passes bytes up to the next end of a fragment, because the metas belong to
-    /// that end.
+    /// As `pass`, for a retaining sequence. Passes bytes up to the next end of a fragment, because the metas
+    /// belong to that end.
     fn advance(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Option<Passed> {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
@@ -486,8 +492,8 @@ impl Reassembler {
         passed
     }
 
-    /// Removes the retained bytes and returns them as one slice, up to the first byte that was not captured. A single
-    /// piece is referred to; several are copied into a block that is reused when free.
+    /// Removes the retained bytes and returns them as one slice, up to the first byte that was not captured.
+    /// A single piece is referred to; several are copied into a block that is reused when free.
     pub fn assemble(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Slice {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
@@ -515,8 +521,8 @@ impl Reassembler {
         kept.map_or(0, |kept| kept.queue.len())
     }
 
-    /// Releases all kept pieces of a flow that ends, and counts the segments that its program passed. If nothing is
-    /// kept, only the record is read.
+    /// Releases all kept pieces of a flow that ends, and counts the segments that its program passed. If
+    /// nothing is kept, only the record is read.
     pub fn release(&mut self, sequence: Sequence, flow: FlowRecord<'_>) {
         let state = &mut self.sequences[sequence.index()];
         for side in Direction::BOTH {

@@ -23,8 +23,8 @@ pub(super) struct Coming<'a> {
 pub(super) struct Piece {
     /// Its first number.
     pub(super) start: u64,
-    /// Numbers that the piece uses; bytes come first, a FIN may follow. Fewer than its bytes if the numbers count
-    /// something else: all bytes then belong to the first number.
+    /// Numbers that the piece uses; bytes come first, a FIN may follow. Fewer than its bytes if the numbers
+    /// count something else: all bytes then belong to the first number.
     pub(super) span: u64,
     /// The number of bytes that the headers claim.
     pub(super) claimed_bytes: u64,
@@ -113,6 +113,6 @@ impl<'a> Coming<'a> {
     }
 }
 
-/// Bytes that each piece costs besides its own: its slot, the same again because the queue grows by doubling, and the
-/// block of a copied piece.
+/// Bytes that each piece costs besides its own: its slot, the same again because the queue grows by doubling,
+/// and the block of a copied piece.
 pub(super) const PIECE_COST: usize = 2 * size_of::<Piece>() + 64;

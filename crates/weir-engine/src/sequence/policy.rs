@@ -1,26 +1,26 @@
 //! Decides which bytes win if segments or fragments overlap and differ, in the way of the receiver's system.
 //!
-//! For two bytes of the same number, the decision depends only on where the two segments begin and end. A policy is
-//! therefore one [`Rule`] for TCP segments and one for IP fragments.
+//! For two bytes of the same number, the decision depends only on where the two segments begin and end. A
+//! policy is therefore one [`Rule`] for TCP segments and one for IP fragments.
 //!
-//! * U. Shankar, V. Paxson, "Active Mapping: Resisting NIDS Evasion without Altering Traffic", 2003: first, last,
-//!   BSD, BSD-right and Linux of fragments.
+//! * U. Shankar, V. Paxson, "Active Mapping: Resisting NIDS Evasion without Altering Traffic", 2003: first,
+//!   last, BSD, BSD-right and Linux of fragments.
 //! * J. Novak, "Target-Based Fragmentation Reassembly", 2005: Windows and Solaris of fragments.
 //! * J. Novak, S. Sturges, "Target-Based TCP Stream Reassembly", 2007: TCP.
 //! * Snort 3, `src/stream/tcp/tcp_overlap_resolver.cc` and `src/stream/ip/ip_defrag.cc`, by the same authors;
 //!   Suricata, `src/stream-tcp-list.c` and `src/defrag.c`. The policies of systems for fragments: Suricata's
 //!   `DefragGetOsPolicy`, and the table of platforms in Snort 2's manual (frag3).
 //!
-//! The rule is applied to the kept part of the old segment: systems trim the segments in their lists, as Snort does.
-//! (Suricata uses the whole old segment.) It is applied to the new segment as it arrived, without the part that has
-//! passed, as in real systems and in Suricata, whose test `DefragBsdFragmentAfterNoMf` shows that this matters. Snort
-//! uses the rest of the new segment after the old one on its left has been applied. A FIN uses a sequence number like a
-//! byte.
+//! The rule is applied to the kept part of the old segment: systems trim the segments in their lists, as
+//! Snort does. (Suricata uses the whole old segment.) It is applied to the new segment as it arrived, without
+//! the part that has passed, as in real systems and in Suricata, whose test `DefragBsdFragmentAfterNoMf`
+//! shows that this matters. Snort uses the rest of the new segment after the old one on its left has been
+//! applied. A FIN uses a sequence number like a byte.
 //!
-//! Not covered: today's systems drop a datagram whose fragments overlap (Linux since 4.19, Windows since Vista; all
-//! for IPv6, by RFC 5722; strict mode does so, too). Solaris and HP-UX 11 keep the first of two equal segments if the
-//! one just before is missing (Snort), which depends on more than two segments. More such cases: L. Aubard and
-//! others, "PYROLYSE", 2025.
+//! Not covered: today's systems drop a datagram whose fragments overlap (Linux since 4.19, Windows since
+//! Vista; all for IPv6, by RFC 5722; strict mode does so, too). Solaris and HP-UX 11 keep the first of two
+//! equal segments if the one just before is missing (Snort), which depends on more than two segments. More
+//! such cases: L. Aubard and others, "PYROLYSE", 2025.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -169,7 +169,8 @@ impl Policy {
     }
 }
 
-/// The policy of each receiver: the policy of the longest prefix that matches the receiver's address, else a default.
+/// The policy of each receiver: the policy of the longest prefix that matches the receiver's address, else a
+/// default.
 ///
 /// The default of the type is [`Policy::First`] everywhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -194,8 +195,8 @@ impl Policies {
         Self { default, ..Self::default() }
     }
 
-    /// Sets the policy of addresses that begin with the first `prefix_length` bits of `address`, or with all its bits
-    /// if it has fewer. Replaces an earlier policy of the same prefix.
+    /// Sets the policy of addresses that begin with the first `prefix_length` bits of `address`, or with all
+    /// its bits if it has fewer. Replaces an earlier policy of the same prefix.
     pub fn add(&mut self, address: IpAddr, prefix_length: u8, policy: Policy) {
         let (bits, width) = bits_of(address);
         let length = prefix_length.min(width);

@@ -1,8 +1,8 @@
 //! Tests of overlap policies: the published tables, then random traffic compared with an array of bytes.
 //!
-//! The tables are from the unit tests of Suricata (`src/tests/stream-tcp-list.c`, `src/defrag.c`), which take six
-//! fragments from the paper of Shankar and Paxson and seventeen from Novak's, and from the cases that Snort 3
-//! distinguishes (`tcp_overlap_resolver.cc`, `ip_defrag.cc`).
+//! The tables are from the unit tests of Suricata (`src/tests/stream-tcp-list.c`, `src/defrag.c`), which take
+//! six fragments from the paper of Shankar and Paxson and seventeen from Novak's, and from the cases that
+//! Snort 3 distinguishes (`tcp_overlap_resolver.cc`, `ip_defrag.cc`).
 
 use super::policy::Rule;
 use super::tests::Receiver;
@@ -11,8 +11,8 @@ use Policy::*;
 use proptest::prelude::*;
 use weir_ir::abi::{SEQ_ORDERED, SEQ_QUEUED, SEQ_RETRANSMITTED};
 
-/// The results of a rule for a new segment that begins before, with or after the old one, and, for each of these, ends
-/// before, with or after the old one: `n` if the new bytes win, `o` if the old bytes win.
+/// The results of a rule for a new segment that begins before, with or after the old one, and, for each of
+/// these, ends before, with or after the old one: `n` if the new bytes win, `o` if the old bytes win.
 fn matrix(rule: Rule) -> String {
     let says = |start: i64, end: i64| {
         let new = ((10 + start) as u64, (20 + end) as u64);
@@ -49,8 +49,8 @@ fn every_policy_has_its_rules() {
     assert_eq!(count, Policy::ALL.len());
 }
 
-/// Reassembles fragments (from, to, letter) in units of eight bytes. `late`: the first unit comes last of all, so all
-/// fragments wait; else fragments in order are retained at once.
+/// Reassembles fragments (from, to, letter) in units of eight bytes. `late`: the first unit comes last of
+/// all, so all fragments wait; else fragments in order are retained at once.
 fn datagram(policy: Policy, fragments: &[(u64, u64, char)], late: bool) -> String {
     let mut ip = Receiver::ip();
     ip.policy = policy;
@@ -123,8 +123,9 @@ fn novaks_seventeen_fragments() {
     }
 }
 
-/// Bytes of a new fragment win over an old fragment if the new one begins before *that* old fragment, even if another
-/// old fragment to the left of it took precedence: Suricata's `DefragBsdFragmentAfterNoMf` and `DefragTestJeremyLinux`.
+/// Bytes of a new fragment win over an old fragment if the new one begins before *that* old fragment, even if
+/// another old fragment to the left of it took precedence: Suricata's `DefragBsdFragmentAfterNoMf` and
+/// `DefragTestJeremyLinux`.
 #[test]
 fn the_new_fragment_is_asked_about_as_it_came() {
     let bsd = [(3, 5, 'A'), (1, 3, 'B'), (2, 4, 'C'), (0, 1, 'D')];
@@ -292,7 +293,8 @@ struct Model {
 }
 
 impl Model {
-    /// Inserts a segment. Returns the bytes that had passed, that were kept, and that differ from the kept ones.
+    /// Inserts a segment. Returns the bytes that had passed, that were kept, and that differ from the kept
+    /// ones.
     fn insert(&mut self, start: usize, end: usize, text: u8) -> (u64, u64, u64) {
         let index = self.segments.len();
         self.segments.push((start, end, text));

@@ -1,7 +1,7 @@
 //! The kept pieces of one direction of a flow: in order, without overlaps.
 //!
-//! Numbers here are relative to the sequence's first one and do not wrap. If a new segment overlaps kept pieces, a
-//! [`Rule`] decides for each piece which bytes win; the other bytes are cut off and discarded.
+//! Numbers here are relative to the sequence's first one and do not wrap. If a new segment overlaps kept
+//! pieces, a [`Rule`] decides for each piece which bytes win; the other bytes are cut off and discarded.
 
 use super::budget::Budget;
 use super::piece::{Coming, Piece};
@@ -133,7 +133,8 @@ impl Queue {
         }
         let after = self.pieces.partition_point(|piece| piece.start < end);
         let mut behind = self.pieces.split_off(after);
-        // The winning parts of the segment up to here are in the queue, except the part that begins at `from`.
+        // The winning parts of the segment up to here are in the queue, except the part that begins at
+        // `from`.
         let mut from = segment.start;
         let mut rest = None;
         for old in self.pieces.split_off(first) {

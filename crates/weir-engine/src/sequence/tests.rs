@@ -591,8 +591,8 @@ fn first_of_each(pieces: &[(usize, usize, u8)], stream_bytes: usize) -> Vec<Opti
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// A stream that is cut, slightly shuffled, and partly repeated and lost comes out as it was sent, with gaps
-    /// exactly where bytes were lost, and a FIN at its end.
+    /// A stream that is cut, slightly shuffled, and partly repeated and lost comes out as it was sent, with
+    /// gaps exactly where bytes were lost, and a FIN at its end.
     #[test]
     fn a_stream_comes_out_as_it_was_sent(
         base in prop_oneof![Just(0u32), Just(u32::MAX - 500), any::<u32>()],
@@ -620,7 +620,8 @@ proptest! {
             tcp.segment(at.into(), &stream[start..end], captured, end == stream.len());
             fin |= end == stream.len();
             for n in start..end {
-                // Cut segments overlap only where the generator chose so; each place counts as in its first piece.
+                // Cut segments overlap only where the generator chose so; each place counts as in its first
+                // piece.
                 if wanted[n].is_none() { wanted[n] = Some((n - start < captured).then_some(stream[n])); }
             }
         }
@@ -650,8 +651,8 @@ proptest! {
         prop_assert_eq!(&tcp.stream, &wanted);
     }
 
-    /// With any bounds, all output was sent and is at its place; the rest is counted as missing; and no more is held
-    /// than the bounds allow.
+    /// With any bounds, all output was sent and is at its place; the rest is counted as missing; and no more
+    /// is held than the bounds allow.
     #[test]
     fn bounds_lose_nothing_uncounted(
         base: u32,

@@ -1,12 +1,14 @@
-//! The order between the two directions. A segment that acknowledges more of the other direction than has arrived was
-//! sent after the missing bytes. If a capture contains it first (two taps, several queues of a network card), the
-//! segment waits for the bytes that it acknowledges, so that answers follow their requests.
+//! The order between the two directions. A segment that acknowledges more of the other direction than has
+//! arrived was sent after the missing bytes. If a capture contains it first (two taps, several queues of a
+//! network card), the segment waits for the bytes that it acknowledges, so that answers follow their
+//! requests.
 //!
-//! The acknowledged bytes may also be missing from the capture, or may never have been sent. Waiting therefore ends,
-//! until the hole has been passed over:
+//! The acknowledged bytes may also be missing from the capture, or may never have been sent. Waiting
+//! therefore ends, until the hole has been passed over:
 //!
 //! * if a later packet of their sender arrives first;
-//! * if their sender acknowledges the waiting segment before it sends them: the segment was not sent after them;
+//! * if their sender acknowledges the waiting segment before it sends them: the segment was not sent after
+//!   them;
 //! * if too much waits, or memory is short.
 
 use super::{Kept, Reassembler, SequenceVars, stream_key};
@@ -19,8 +21,8 @@ use weir_packet::Direction;
 /// Limit of segments per direction that wait for the other one.
 pub(super) const AWAITING_MAX: usize = 256;
 
-/// For each waiting segment of a direction, its number, counted as [`Kept::next`] is, and the other direction's
-/// number that has to be next before the segment may pass.
+/// For each waiting segment of a direction, its number, counted as [`Kept::next`] is, and the other
+/// direction's number that has to be next before the segment may pass.
 #[derive(Debug, Default)]
 pub(super) struct Awaited(VecDeque<(u64, u64)>);
 
@@ -30,7 +32,8 @@ impl Awaited {
         self.0.len()
     }
 
-    /// Makes the segment at `start` wait until `number` is next. A repeated segment keeps its first condition.
+    /// Makes the segment at `start` wait until `number` is next. A repeated segment keeps its first
+    /// condition.
     fn add(&mut self, start: u64, number: u64) {
         let place = self.0.partition_point(|&(other, _)| other < start);
         if self.0.get(place).is_none_or(|&(other, _)| other != start) {
@@ -66,7 +69,8 @@ impl Awaited {
 }
 
 impl SequenceVars {
-    /// Whether all numbers of a direction before `number` have passed; numbers are taken modulo `mask` plus one.
+    /// Whether all numbers of a direction before `number` have passed; numbers are taken modulo `mask` plus
+    /// one.
     pub(super) fn has_passed(&self, data: &[u8], side: Direction, number: u64, mask: u64) -> bool {
         let forward = number.wrapping_sub(self.read(data, side).next) & mask;
         forward == 0 || forward > mask >> 1
@@ -74,8 +78,8 @@ impl SequenceVars {
 }
 
 impl Reassembler {
-    /// Records that the segment of direction `side.other()` that is offered next acknowledges numbers of `side` before
-    /// `number`, which have not all arrived.
+    /// Records that the segment of direction `side.other()` that is offered next acknowledges numbers of
+    /// `side` before `number`, which have not all arrived.
     pub(super) fn is_ahead(
         &mut self,
         sequence: Sequence,
@@ -147,7 +151,8 @@ impl Reassembler {
         has_waited
     }
 
-    /// Ends all waiting of `side` for the other direction, because memory is short. Returns whether anything waited.
+    /// Ends all waiting of `side` for the other direction, because memory is short. Returns whether anything
+    /// waited.
     pub(super) fn give_up_waiting(
         &mut self,
         sequence: Sequence,

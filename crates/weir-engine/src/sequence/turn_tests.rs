@@ -1,5 +1,5 @@
-//! Tests of both directions of a flow: segments come out behind the bytes that they acknowledge, in any capture
-//! order.
+//! Tests of both directions of a flow: segments come out behind the bytes that they acknowledge, in any
+//! capture order.
 
 use super::tests::graph;
 use super::*;
@@ -132,7 +132,8 @@ fn conversation(turns: &[(Direction, u8, u8)]) -> Vec<Said> {
     said
 }
 
-/// The same segments in another order: each side's own order is kept, and `choices` selects the side that comes next.
+/// The same segments in another order: each side's own order is kept, and `choices` selects the side that
+/// comes next.
 fn interleave(said: &[Said], choices: &[bool]) -> Vec<Said> {
     let mut sides = Direction::BOTH.map(|side| said.iter().filter(move |one| one.side == side).peekable());
     let mut choices = choices.iter().cycle();

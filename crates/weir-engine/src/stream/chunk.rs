@@ -52,8 +52,8 @@ impl Chunker {
         self.bytes.capacity() + self.packets.cost()
     }
 
-    /// Limit of additional memory in bytes for adding `more` bytes, as far as they fit, and the packet that they came
-    /// in.
+    /// Limit of additional memory in bytes for adding `more` bytes, as far as they fit, and the packet that
+    /// they came in.
     pub fn growth(&self, params: &ChunkParams, more: usize, packet: Option<&CarrierPacket<'_>>) -> usize {
         let packets = packet.map_or(0, |came| self.packets.growth(came));
         self.capacity_with(params, more).saturating_sub(self.bytes.capacity()) + packets
@@ -70,8 +70,8 @@ impl Chunker {
         (self.waiting() > 0).then_some(self.since)
     }
 
-    /// Adds as many of `bytes` as fit into the chunk; they lie at `offset` of the stream and came in `packet`.
-    /// Returns the number of bytes added.
+    /// Adds as many of `bytes` as fit into the chunk; they lie at `offset` of the stream and came in
+    /// `packet`. Returns the number of bytes added.
     pub fn push(
         &mut self,
         params: &ChunkParams,

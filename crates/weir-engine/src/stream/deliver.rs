@@ -90,8 +90,8 @@ pub(crate) struct Handover<'a, S> {
     pub budget: &'a mut StreamBudget,
     /// Bytes that wait in the worker's sequences.
     queued_bytes: usize,
-    /// The current direction, the offset of its next byte, the counters of its sequence, their outcome at its end, and
-    /// the policy set for it.
+    /// The current direction, the offset of its next byte, the counters of its sequence, their outcome at its
+    /// end, and the policy set for it.
     pub side: Direction,
     pub offset: u64,
     pub sequence: DirectionCounts,
@@ -294,7 +294,8 @@ impl<S: StreamSubscriber> Handover<'_, S> {
         Due { at, first_packet, side, question, flow, since }
     }
 
-    /// Delivers the chunk that was scheduled, if it is still the current one; else schedules the current chunk.
+    /// Delivers the chunk that was scheduled, if it is still the current one; else schedules the current
+    /// chunk.
     pub(super) fn due(&mut self, state: &mut StreamState, due: &Due) {
         let Some(chunks) = &mut state.chunks else { return };
         chunks.due = None;

@@ -91,8 +91,8 @@ impl FlowStreams {
         self.sides[side.index()].rare.as_ref()?.policy
     }
 
-    /// The highest priority that a question gives a direction, and the offset of its next byte. `otherwise`: the
-    /// priority if no question knows the stream.
+    /// The highest priority that a question gives a direction, and the offset of its next byte. `otherwise`:
+    /// the priority if no question knows the stream.
     pub(crate) fn rank(&self, side: Direction, otherwise: u8) -> (u8, u64) {
         let side = &self.sides[side.index()];
         let offset = side.offset;
@@ -123,9 +123,9 @@ impl FlowStreams {
         self.sides.iter().flat_map(Side::states).map(StreamState::question).collect()
     }
 
-    /// Delivers in-order bytes of one direction, with the missing bytes before and after them, to one question.
-    /// Returns whether the question wants no more of them. Once all questions have received them, call
-    /// [`pass`](Self::pass).
+    /// Delivers in-order bytes of one direction, with the missing bytes before and after them, to one
+    /// question. Returns whether the question wants no more of them. Once all questions have received them,
+    /// call [`pass`](Self::pass).
     #[inline]
     pub(crate) fn take<S: StreamSubscriber>(
         &mut self,
@@ -229,8 +229,8 @@ impl FlowStreams {
         side.set_policy(to.policy);
     }
 
-    /// Ends the streams of a flow that is over. `questions`: the questions about streams that receive the flow, with
-    /// their parameters; streams without bytes are reported now.
+    /// Ends the streams of a flow that is over. `questions`: the questions about streams that receive the
+    /// flow, with their parameters; streams without bytes are reported now.
     pub(crate) fn end<'p, S: StreamSubscriber>(
         mut self,
         to: &mut Handover<'_, S>,

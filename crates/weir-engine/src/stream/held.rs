@@ -1,8 +1,8 @@
-//! Holds bytes until the questions that receive them are known: if a filter depends on sessions, on the connection's
-//! record or on layers above the connection's.
+//! Holds bytes until the questions that receive them are known: if a filter depends on sessions, on the
+//! connection's record or on layers above the connection's.
 //!
-//! Each flow has one list of pieces in order, for all questions. The pieces are copies and count in the memory budget
-//! of streams; without room, bytes are given up like out-of-order bytes.
+//! Each flow has one list of pieces in order, for all questions. The pieces are copies and count in the
+//! memory budget of streams; without room, bytes are given up like out-of-order bytes.
 
 use super::deliver::Handover;
 use super::flow::FlowStreams;
@@ -60,8 +60,8 @@ impl Held {
 }
 
 impl HeldStreams {
-    /// Holds bytes that have just arrived. `offset`: the stream's offset before them. Returns the number of bytes
-    /// given up for lack of memory.
+    /// Holds bytes that have just arrived. `offset`: the stream's offset before them. Returns the number of
+    /// bytes given up for lack of memory.
     pub fn hold(
         &mut self,
         next: &InOrder<'_>,
@@ -81,7 +81,8 @@ impl HeldStreams {
         }
         let lost = next.bytes.len() as u64;
         overload.drop_bytes(lost);
-        // Lost bytes are added to the last piece if possible, so a flood of pieces without memory allocates none.
+        // Lost bytes are added to the last piece if possible, so a flood of pieces without memory allocates
+        // none.
         let missing_bytes = gap_bytes + lost + next.cut_bytes();
         let last = self.last[side.index()].map(|at| &mut self.pieces[at]);
         match last.filter(|last| last.bytes.is_empty() && last.claimed_bytes == 0) {

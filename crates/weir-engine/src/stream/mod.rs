@@ -1,12 +1,12 @@
 //! Streams: the in-order bytes of one direction, as subscribers receive them: created, data, terminated.
 //!
-//! One reassembly serves all questions; each question has its own state of a stream, with a cutoff, chunks and
-//! counters. Bytes pass by reference; they are copied only for questions that ask for contiguous chunks (`chunk`).
-//! Only copies use memory, which a budget bounds (`overload`).
+//! One reassembly serves all questions; each question has its own state of a stream, with a cutoff, chunks
+//! and counters. Bytes pass by reference; they are copied only for questions that ask for contiguous chunks
+//! (`chunk`). Only copies use memory, which a budget bounds (`overload`).
 //!
-//! Every byte of a stream is counted once ([`StreamCounts`]): it was delivered, it is missing, it lies beyond the
-//! cutoff, or it was given up for lack of memory. A program may apply a cutoff itself: it then
-//! does not deliver the bytes beyond the cutoff, and their number is the difference to the sequence's count.
+//! Every byte of a stream is counted once ([`StreamCounts`]): it was delivered, it is missing, it lies beyond
+//! the cutoff, or it was given up for lack of memory. A program may apply a cutoff itself: it then does not
+//! deliver the bytes beyond the cutoff, and their number is the difference to the sequence's count.
 
 mod chunk;
 mod deliver;
@@ -43,11 +43,13 @@ pub struct StreamParams {
     pub chunk: Option<ChunkParams>,
     /// If memory is short, streams of lower priority lose bytes first.
     pub priority: u8,
-    /// The question belongs to a class: a flow goes to one question of the class, the first whose filter matches when
-    /// the first bytes arrive. If that filter depends on sessions or records, the flow waits for them.
+    /// The question belongs to a class: a flow goes to one question of the class, the first whose filter
+    /// matches when the first bytes arrive. If that filter depends on sessions or records, the flow waits for
+    /// them.
     pub is_class: bool,
-    /// Chunks name the [packets](Chunk::packets) that they are made of. Packets of waiting segments are kept with
-    /// them, and chunks being filled copy their packets, within the [memory of streams](OverloadParams::memory_max).
+    /// Chunks name the [packets](Chunk::packets) that they are made of. Packets of waiting segments are kept
+    /// with them, and chunks being filled copy their packets, within the [memory of
+    /// streams](OverloadParams::memory_max).
     pub packets: bool,
 }
 
@@ -73,11 +75,11 @@ pub struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     /// The packets that brought [`bytes`](Self::bytes), in order; none if the question did not [ask for
-    /// packets](StreamParams::packets). Packets that bring no bytes are left out: pure acknowledgements, SYNs, FINs,
-    /// and retransmissions.
+    /// packets](StreamParams::packets). Packets that bring no bytes are left out: pure acknowledgements,
+    /// SYNs, FINs, and retransmissions.
     ///
-    /// Every byte belongs to one packet, except bytes that were waiting when the question was added to a run: their
-    /// packets are not known.
+    /// Every byte belongs to one packet, except bytes that were waiting when the question was added to a run:
+    /// their packets are not known.
     pub fn packets(&self) -> impl ExactSizeIterator<Item = StreamPacket<'a>> + use<'a> {
         self.packets.iter(self.offset)
     }
@@ -90,8 +92,8 @@ pub struct StreamCounts {
     pub delivered_bytes: u64,
     /// Missing: not captured, or lost on the way.
     pub gap_bytes: u64,
-    /// Beyond the cutoff, as far as they reached the engine: the program may have left them out itself. Bytes before
-    /// the flow fulfilled the filter are included.
+    /// Beyond the cutoff, as far as they reached the engine: the program may have left them out itself. Bytes
+    /// before the flow fulfilled the filter are included.
     pub cut_bytes: u64,
     /// Captured bytes behind a gap that strict reassembly does not skip; 0 until the stream ends.
     pub stuck_bytes: u64,
@@ -120,7 +122,8 @@ pub struct DirectionCounts {
     pub overlap_bytes: u64,
     /// Bytes within the overlap that differed.
     pub inconsistent_bytes: u64,
-    /// Bytes with sequence numbers before the first one of the direction, after its FIN, or too far from the next one.
+    /// Bytes with sequence numbers before the first one of the direction, after its FIN, or too far from the
+    /// next one.
     pub outside_bytes: u64,
     /// Out-of-order bytes that were refused. They may have been retransmitted.
     pub refused_bytes: u64,

@@ -1,9 +1,11 @@
-//! Overload control, after Scap (Papadogiannakis et al., IMC 2013, section 2.2, "prioritized packet loss"): if memory
-//! is short, streams of low priority and the tails of long streams lose bytes first. Sessions use the same memory.
+//! Overload control, after Scap (Papadogiannakis et al., IMC 2013, section 2.2, "prioritized packet loss"):
+//! if memory is short, streams of low priority and the tails of long streams lose bytes first. Sessions use
+//! the same memory.
 //!
-//! Above the base threshold, equally spaced watermarks divide the rest of the budget into one region per priority in
-//! use. The `i`-th of these priorities (from 0) has the region between watermarks `i` and `i + 1`: within the region, bytes
-//! beyond the overload cutoff of their stream are refused; above the region, all bytes are.
+//! Above the base threshold, equally spaced watermarks divide the rest of the budget into one region per
+//! priority in use. The `i`-th of these priorities (from 0) has the region between watermarks `i` and
+//! `i + 1`: within the region, bytes beyond the overload cutoff of their stream are refused; above the
+//! region, all bytes are.
 
 use crate::counters::StreamCounters;
 
@@ -17,7 +19,8 @@ pub struct OverloadParams {
     pub memory_max: usize,
     /// The part of `memory_max`, in thousandths, up to which nothing is refused.
     pub base_permille: u16,
-    /// Bytes at the start of each stream that are refused last when memory is short; `u64::MAX`: all bytes alike.
+    /// Bytes at the start of each stream that are refused last when memory is short; `u64::MAX`: all bytes
+    /// alike.
     pub cutoff: u64,
     /// The priorities in use.
     pub priorities: Priorities,
@@ -45,7 +48,8 @@ impl Priorities {
         self.0.count_ones().max(1) as usize
     }
 
-    /// The number of priorities in use below this one; a priority that is not in use counts as the next lower one.
+    /// The number of priorities in use below this one; a priority that is not in use counts as the next lower
+    /// one.
     pub(crate) fn rank(self, priority: u8) -> usize {
         let up_to = u16::MAX >> (PRIORITIES_MAX - 1 - priority.min(PRIORITIES_MAX - 1));
         ((self.0 & up_to).count_ones() as usize).saturating_sub(1)
@@ -69,7 +73,8 @@ pub struct Overload {
     params: OverloadParams,
     /// Bytes of chunks.
     chunk_bytes: usize,
-    /// Bytes that each stream needs and that cannot be refused: descriptions of chunks, and their scheduled times.
+    /// Bytes that each stream needs and that cannot be refused: descriptions of chunks, and their scheduled
+    /// times.
     fixed_bytes: usize,
     /// Bytes of session parsers, and of connections whose protocol is not known yet.
     session_bytes: usize,
@@ -99,8 +104,8 @@ impl Overload {
         self.params.priorities
     }
 
-    /// Whether `more` bytes of memory may be held, besides `queued` bytes that wait in sequences, for bytes of a
-    /// stream up to offset `end`.
+    /// Whether `more` bytes of memory may be held, besides `queued` bytes that wait in sequences, for bytes
+    /// of a stream up to offset `end`.
     pub fn admits(&self, priority: u8, end: u64, more: usize, queued: usize) -> bool {
         let used = self.used(queued).saturating_add(more);
         let base = self.base();
@@ -127,8 +132,8 @@ impl Overload {
         of_streams.saturating_add(of_sessions).saturating_add(self.table_bytes).saturating_add(queued)
     }
 
-    /// Whether a flow table may grow by `more` bytes: tables do not return memory, so they only grow below the base
-    /// threshold.
+    /// Whether a flow table may grow by `more` bytes: tables do not return memory, so they only grow below
+    /// the base threshold.
     pub fn admits_growth(&self, more: usize, queued: usize) -> bool {
         self.used(queued).saturating_add(more) <= self.base()
     }
@@ -154,7 +159,8 @@ impl Overload {
         self.params.memory_max / 4
     }
 
-    /// Bytes that sessions may hold while they wait for the record of their connection: a quarter of the memory.
+    /// Bytes that sessions may hold while they wait for the record of their connection: a quarter of the
+    /// memory.
     pub fn held_sessions_max(&self) -> usize {
         self.params.memory_max / 4
     }

@@ -1,8 +1,8 @@
 //! The packets of a chunk, for questions that ask for them ([`StreamParams::packets`](super::StreamParams)).
 //!
-//! If bytes pass by reference, the packet does, too: the current one, or one that waited with its bytes in the
-//! sequence. A chunk that is being filled copies frames, as it copies their payload: `PacketLog`. The copies count in
-//! the memory of streams.
+//! If bytes pass by reference, the packet does, too: the current one, or one that waited with its bytes in
+//! the sequence. A chunk that is being filled copies frames, as it copies their payload: `PacketLog`. The
+//! copies count in the memory of streams.
 
 use crate::sequence::FrameRef;
 use std::ops::Range;
@@ -13,13 +13,13 @@ use weir_packet::PacketMeta;
 pub struct StreamPacket<'a> {
     /// The metadata: time, number, lengths. Its `offset` has no meaning here.
     pub meta: PacketMeta,
-    /// The captured bytes. For a fragmented datagram, the packet that completed it; inside a tunnel, the whole outer
-    /// packet.
+    /// The captured bytes. For a fragmented datagram, the packet that completed it; inside a tunnel, the
+    /// whole outer packet.
     pub frame: &'a [u8],
     /// The range of the chunk's bytes that the packet brought.
     pub bytes: Range<usize>,
-    /// Other bytes of the packet passed before: in this chunk, in an earlier one, or they were given up for lack of
-    /// memory. A subscriber that wants each packet once skips this one.
+    /// Other bytes of the packet passed before: in this chunk, in an earlier one, or they were given up for
+    /// lack of memory. A subscriber that wants each packet once skips this one.
     pub is_repeated: bool,
 }
 

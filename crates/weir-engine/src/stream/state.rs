@@ -122,7 +122,8 @@ impl StreamState {
         self.cutoff
     }
 
-    /// Lowers the cutoff. It cannot be raised, because bytes beyond the old one may have been left out already.
+    /// Lowers the cutoff. It cannot be raised, because bytes beyond the old one may have been left out
+    /// already.
     pub fn set_cutoff(&mut self, bytes: u64) {
         self.cutoff = self.cutoff.min(bytes);
     }
@@ -132,8 +133,8 @@ impl StreamState {
         self.priority = priority;
     }
 
-    /// Sets the size, overlap and time-out of chunks, from the next chunk on. No effect if bytes arrive without
-    /// chunks.
+    /// Sets the size, overlap and time-out of chunks, from the next chunk on. No effect if bytes arrive
+    /// without chunks.
     pub fn set_chunk(&mut self, params: ChunkParams) {
         if let Some(chunks) = &mut self.chunks {
             chunks.params = params.sane();
@@ -154,13 +155,13 @@ impl StreamHandle<'_> {
         self.counts_up_to(self.offset)
     }
 
-    /// As [`counts`](Self::counts), and also counts the bytes beyond `seen_bytes`, the offset up to which bytes have
-    /// passed or wait. Out-of-order bytes beyond `seen_bytes` were refused for lack of memory; the bytes in between
-    /// never arrived.
+    /// As [`counts`](Self::counts), and also counts the bytes beyond `seen_bytes`, the offset up to which
+    /// bytes have passed or wait. Out-of-order bytes beyond `seen_bytes` were refused for lack of memory; the
+    /// bytes in between never arrived.
     ///
-    /// At the stream's end: delivered, missing, cut, stuck and dropped bytes are the stream's bytes up to the last one
-    /// seen or refused; and delivered, cut, stuck, dropped and repeated bytes are all captured ones that were neither
-    /// retransmitted nor outside of the sequence.
+    /// At the stream's end: delivered, missing, cut, stuck and dropped bytes are the stream's bytes up to the
+    /// last one seen or refused; and delivered, cut, stuck, dropped and repeated bytes are all captured ones
+    /// that were neither retransmitted nor outside of the sequence.
     ///
     /// If the same bytes were refused twice, too many of the missing bytes count as refused.
     pub fn counts_up_to(&self, seen_bytes: u64) -> StreamCounts {

@@ -4,8 +4,8 @@ use super::{Chunk, StreamHandle};
 use crate::flow::EndReason;
 use crate::order::Order;
 
-/// Receives the streams that questions asked for: the part of a [`Subscriber`](crate::subscriber::Subscriber) for
-/// streams.
+/// Receives the streams that questions asked for: the part of a [`Subscriber`](crate::subscriber::Subscriber)
+/// for streams.
 ///
 /// All references are valid during the call only.
 pub trait StreamSubscriber {

@@ -1,16 +1,16 @@
 //! The index of a flow table: buckets of one cache line, from a hash to ids.
 //!
-//! A bucket holds ten ids with 16 bits of hash each, so a wrong entry is accessed once in some thousands of lookups.
-//! A full bucket passes ids on to the next bucket and counts them. A search therefore stops at the first bucket that
-//! has passed on nothing, and removal needs no tombstones.
+//! A bucket holds ten ids with 16 bits of hash each, so a wrong entry is accessed once in some thousands of
+//! lookups. A full bucket passes ids on to the next bucket and counts them. A search therefore stops at the
+//! first bucket that has passed on nothing, and removal needs no tombstones.
 
 use super::FlowId;
 use super::memory::{Plain, Zeroed, equal, prefetch};
 
 /// Ids per bucket.
 const BUCKET_SLOTS: usize = 10;
-/// Average number of ids per bucket at which the index is doubled. At 7 of 10, two of a hundred ids do not fit into
-/// their own bucket.
+/// Average number of ids per bucket at which the index is doubled. At 7 of 10, two of a hundred ids do not
+/// fit into their own bucket.
 const BUCKET_LOAD_MAX: usize = 7;
 /// Buckets of an empty index: one page.
 const BUCKETS_MIN: usize = 64;
@@ -109,8 +109,8 @@ impl Buckets {
         None
     }
 
-    /// Adds an id that is not in the index. The index must have room (see [`room`](Self::room)), or no slot may be
-    /// free.
+    /// Adds an id that is not in the index. The index must have room (see [`room`](Self::room)), or no slot
+    /// may be free.
     pub(super) fn insert(&mut self, hash: u64, id: FlowId) {
         for step in 0..=self.mask {
             let bucket = &mut self.buckets[(hash as usize).wrapping_add(step) & self.mask];
@@ -143,8 +143,8 @@ impl Buckets {
                 }
                 slots &= slots - 1;
             }
-            // The id is in a later bucket, so this bucket passed it on. A saturated count stays, because the true one
-            // may be larger.
+            // The id is in a later bucket, so this bucket passed it on. A saturated count stays, because the
+            // true one may be larger.
             assert!(bucket.passed_on > 0, "{id} is not in the index");
             if bucket.passed_on < u16::MAX {
                 bucket.passed_on -= 1;

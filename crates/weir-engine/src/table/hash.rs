@@ -1,7 +1,7 @@
 //! The hash of flow keys: folded multiplication with secrets, similar to wyhash.
 //!
-//! The senders of packets choose the keys. With a hash without a secret, they could fill one bucket. The seed is an
-//! argument: random per process in production, fixed in tests.
+//! The senders of packets choose the keys. With a hash without a secret, they could fill one bucket. The seed
+//! is an argument: random per process in production, fixed in tests.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -28,7 +28,8 @@ impl KeyHash {
         }))
     }
 
-    /// The hash of a key: three multiplications for five words, the usual size. Both ends of the hash are well mixed.
+    /// The hash of a key: three multiplications for five words, the usual size. Both ends of the hash are
+    /// well mixed.
     #[inline(always)]
     pub(super) fn hash(&self, key: &[u64]) -> u64 {
         match <&[u64; 5]>::try_from(key) {

@@ -8,8 +8,8 @@ use weir_ir::key::KEY_WORDS_MAX;
 /// Longest key that is copied without an allocation, in words.
 const SHORT_WORDS: usize = 5;
 
-/// Times and key of a flow. In a flow table, the header has room for exactly the words of the table's keys. [`OwnedHeader`]
-/// is a copy of a header.
+/// Times and key of a flow. In a flow table, the header has room for exactly the words of the table's keys.
+/// [`OwnedHeader`] is a copy of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header<K: ?Sized = [u64]> {

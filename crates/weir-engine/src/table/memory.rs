@@ -1,8 +1,8 @@
 //! Memory of tables: zeroed arrays on huge pages, and cache prefetching.
 //!
-//! One of the two files of this crate with `unsafe` blocks (the other is `slab`). On 1 M random flows with entries of
-//! 128 bytes, prefetching is faster by a factor of 2.3 and huge pages by 1.15; with 256 bytes, by 1.6 and 1.1 to 1.25
-//! (`examples/table_bench.rs`, 2026-11-21, on a machine with other work).
+//! One of the two files of this crate with `unsafe` blocks (the other is `slab`). On 1 M random flows with
+//! entries of 128 bytes, prefetching is faster by a factor of 2.3 and huge pages by 1.15; with 256 bytes, by
+//! 1.6 and 1.1 to 1.25 (`examples/table_bench.rs`, 2026-11-21, on a machine with other work).
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
@@ -34,8 +34,8 @@ struct Mapping {
 }
 
 impl<T: Plain> Zeroed<T> {
-    /// `length` zeros; `None` if the system has no memory. With `huge`, huge pages are requested, and the array
-    /// starts on one.
+    /// `length` zeros; `None` if the system has no memory. With `huge`, huge pages are requested, and the
+    /// array starts on one.
     pub(super) fn new(length: usize, huge: bool) -> Option<Self> {
         let wanted = length.checked_mul(size_of::<T>())?.max(1);
         let slack = if huge { HUGE_PAGE_BYTES } else { 0 };

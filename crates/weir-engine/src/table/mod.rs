@@ -1,16 +1,16 @@
 //! Flow tables: from a key to a flow's entry, designed for overlapping lookups.
 //!
-//! Each worker has one table per table of the graph; nothing is shared. A lookup accesses two places: a bucket (one
-//! cache line) and the entry. For a burst, call [`FlowTable::prefetch_bucket`] on all hashes, then
-//! [`FlowTable::prefetch_entry`] on all, then [`FlowTable::find`] one by one: the cache misses overlap, and a lookup
-//! costs a fraction of one.
+//! Each worker has one table per table of the graph; nothing is shared. A lookup accesses two places: a
+//! bucket (one cache line) and the entry. For a burst, call [`FlowTable::prefetch_bucket`] on all hashes,
+//! then [`FlowTable::prefetch_entry`] on all, then [`FlowTable::find`] one by one: the cache misses overlap,
+//! and a lookup costs a fraction of one.
 //!
 //! * `hash`: keys to 64 bits, with a secret.  `buckets`: hashes to ids.
 //! * `slab`: ids to entries, which never move.  `header`: times and key, in front of the variables.
 //! * `memory`: huge pages, prefetching.
 //!
-//! Memory: an entry takes its header (32 bytes), its key and its variables, rounded up to 64 bytes; the index 9 to 18
-//! bytes per flow at its peak. Memory of ended flows is reused, not given back.
+//! Memory: an entry takes its header (32 bytes), its key and its variables, rounded up to 64 bytes; the index
+//! 9 to 18 bytes per flow at its peak. Memory of ended flows is reused, not given back.
 
 mod buckets;
 mod hash;
@@ -66,7 +66,8 @@ pub struct Birth {
 /// Entries that a table obtains at a time: it asks the worker's account before it grows by so many.
 pub(crate) const GRANT_FLOWS: usize = 1024;
 
-/// Bytes of the index per flow at its peak: just after the index was doubled, a bucket of 64 bytes holds 3.5 ids.
+/// Bytes of the index per flow at its peak: just after the index was doubled, a bucket of 64 bytes holds 3.5
+/// ids.
 const INDEX_BYTES_PER_FLOW: usize = 19;
 
 /// The flows of one table of one worker.
@@ -83,8 +84,8 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// A table of flows with keys of `key_words` words and `data_bytes` bytes of variables (`Layout::size`), at most
-    /// `flows_max` of them at a time. `seed` is secret and the same for all workers.
+    /// A table of flows with keys of `key_words` words and `data_bytes` bytes of variables (`Layout::size`),
+    /// at most `flows_max` of them at a time. `seed` is secret and the same for all workers.
     pub fn new(key_words: usize, data_bytes: usize, flows_max: usize, seed: u64) -> Self {
         Self {
             keys: KeyHash::new(seed),
@@ -98,7 +99,8 @@ impl FlowTable {
         }
     }
 
-    /// The table asks before it grows: beyond [`GRANT_FLOWS`] entries, each further group needs a [grant](Self::grant).
+    /// The table asks before it grows: beyond [`GRANT_FLOWS`] entries, each further group needs a
+    /// [grant](Self::grant).
     pub(crate) fn on_request(self) -> Self {
         Self { granted: GRANT_FLOWS, ..self }
     }
@@ -185,8 +187,8 @@ impl FlowTable {
         self.granted - GRANT_FLOWS
     }
 
-    /// Bytes that a flow costs in this table at most: its entry, its part of the index, and its place in the list of
-    /// free entries.
+    /// Bytes that a flow costs in this table at most: its entry, its part of the index, and its place in the
+    /// list of free entries.
     pub(crate) fn bytes_per_flow(&self) -> usize {
         self.entry_bytes() + INDEX_BYTES_PER_FLOW + 2 * size_of::<FlowId>()
     }
@@ -248,8 +250,9 @@ impl FlowTable {
         self.slab.length()
     }
 
-    /// Changes the layout of the variables, unless they are the same; flows keep their ids. `write` fills a live
-    /// flow's new variables, which are zeros, from its old ones. Old entries are freed as soon as a chunk is copied.
+    /// Changes the layout of the variables, unless they are the same; flows keep their ids. `write` fills a
+    /// live flow's new variables, which are zeros, from its old ones. Old entries are freed as soon as a
+    /// chunk is copied.
     ///
     /// # Panics
     /// If the system has no memory for the new entries and a chunk of the old ones.
@@ -302,8 +305,8 @@ impl FlowTable {
         self.slab.bytes() + self.buckets.bytes() + self.free.capacity() * size_of::<FlowId>()
     }
 
-    /// Doubles the index. Hashes are computed again from the keys: the entries are read sequentially, which costs
-    /// less than storing hashes would. Their target buckets are prefetched, a group at a time.
+    /// Doubles the index. Hashes are computed again from the keys: the entries are read sequentially, which
+    /// costs less than storing hashes would. Their target buckets are prefetched, a group at a time.
     #[cold]
     fn grow(&mut self) -> Result<(), Full> {
         const GROUP: usize = 16;

@@ -1,8 +1,9 @@
-//! Entries of a flow table: a header with the flow's key, and the program's variables, contiguous in chunks that
-//! never move.
+//! Entries of a flow table: a header with the flow's key, and the program's variables, contiguous in chunks
+//! that never move.
 //!
-//! Entry `id` lies in chunk `id / 32768`. Strides are multiples of a cache line, so every chunk is a multiple of 2
-//! MiB. The first chunk uses small pages: captures of a few flows should not pay for clearing a huge page.
+//! Entry `id` lies in chunk `id / 32768`. Strides are multiples of a cache line, so every chunk is a multiple
+//! of 2 MiB. The first chunk uses small pages: captures of a few flows should not pay for clearing a huge
+//! page.
 #![allow(unsafe_code)]
 
 use super::FlowId;
@@ -86,7 +87,8 @@ impl Slab {
         Some(FlowId(id))
     }
 
-    /// The entries of each chunk, in the order of their ids. A chunk is freed when the slab of its entries is dropped.
+    /// The entries of each chunk, in the order of their ids. A chunk is freed when the slab of its entries is
+    /// dropped.
     pub(super) fn into_chunks(self) -> impl Iterator<Item = Self> {
         let Self { chunks, stride_lines, key_words, data_bytes, length } = self;
         chunks.into_iter().zip((0..).step_by(1 << CHUNK_SHIFT)).map(move |(chunk, first)| {
@@ -110,8 +112,9 @@ impl Slab {
     /// The header of an entry.
     #[inline]
     pub(super) fn header(&self, id: FlowId) -> &Header {
-        // SAFETY: an entry has at least `header_bytes` bytes and is aligned to a cache line. Its bytes are zeros,
-        // which are a valid header, or were written through `parts_mut`, which keeps headers and variables apart.
+        // SAFETY: an entry has at least `header_bytes` bytes and is aligned to a cache line. Its bytes are
+        // zeros, which are a valid header, or were written through `parts_mut`, which keeps headers and
+        // variables apart.
         unsafe { &*self.header_at(self.start(id)) }
     }
 
@@ -131,8 +134,8 @@ impl Slab {
     #[inline]
     pub(super) fn parts_mut(&mut self, id: FlowId) -> (&mut Header, &mut [u8]) {
         let start = self.start(id);
-        // SAFETY: as in `parts`. The slab owns its chunks and is borrowed exclusively, and the two ranges do not
-        // overlap.
+        // SAFETY: as in `parts`. The slab owns its chunks and is borrowed exclusively, and the two ranges do
+        // not overlap.
         unsafe {
             let data = start.cast::<u8>().add(self.header_bytes()).as_ptr();
             (&mut *self.header_at(start), std::slice::from_raw_parts_mut(data, self.data_bytes))

@@ -1,8 +1,8 @@
 //! Batches for a table of ClickHouse, over its HTTP interface: [`ClickHouse`].
 //!
-//! A batch is one request: `INSERT INTO table (columns) FORMAT ArrowStream`. The answer 200 is the acknowledgement. After anything
-//! else the batch is sent again, with the same `insert_deduplication_token`: the table ignores a batch that it has. Nothing but
-//! HTTP/1.1 without TLS is spoken.
+//! A batch is one request: `INSERT INTO table (columns) FORMAT ArrowStream`. The answer 200 is the
+//! acknowledgement. After anything else the batch is sent again, with the same `insert_deduplication_token`:
+//! the table ignores a batch that it has. Nothing but HTTP/1.1 without TLS is spoken.
 
 mod table;
 
@@ -82,7 +82,8 @@ impl fmt::Debug for ClickHouse {
 }
 
 impl ClickHouse {
-    /// A table; with `columns`, the table is created for rows with these columns and the sensor, unless it exists.
+    /// A table; with `columns`, the table is created for rows with these columns and the sensor, unless it
+    /// exists.
     pub fn new(table: Table, user: Option<User>, columns: Option<&[Column]>) -> Self {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -150,7 +151,8 @@ impl ClickHouse {
     }
 }
 
-/// The number of an error in its text: `Code: 60. DB::Exception: …`, as servers before version 22 say it only there.
+/// The number of an error in its text: `Code: 60. DB::Exception: …`, as servers before version 22 say it only
+/// there.
 fn code_of(text: &str) -> Option<u32> {
     let (_, rest) = text.split_once("Code: ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

@@ -10,7 +10,8 @@ pub fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
 }
 
-/// The statement that creates a table for rows with these columns, unless there is one: `table` is a quoted name.
+/// The statement that creates a table for rows with these columns, unless there is one: `table` is a quoted
+/// name.
 ///
 /// The rows of a sensor are stored by time if there is a column `ts`, and divided by month.
 pub fn create_table(table: &str, columns: &[Column]) -> String {

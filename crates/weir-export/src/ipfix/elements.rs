@@ -1,5 +1,5 @@
-//! The information elements of IPFIX (RFC 7012, registry "IPFIX Information Elements" of IANA) that a row of `weir flows` has,
-//! and the templates that they form.
+//! The information elements of IPFIX (RFC 7012, registry "IPFIX Information Elements" of IANA) that a row of
+//! `weir flows` has, and the templates that they form.
 
 use weir_packet::Column;
 
@@ -23,7 +23,8 @@ pub(super) enum Content {
     Address(Place),
     /// A number; 0 if the row has none.
     Number(Place),
-    /// The type and the code of an ICMP message of this family, `256 * type + code`, from the columns of the ports.
+    /// The type and the code of an ICMP message of this family, `256 * type + code`, from the columns of the
+    /// ports.
     TypeAndCode(Place, Place, Family),
     /// Flags of TCP, from the history: those of the originator, or of the responder.
     Flags(Place, Sender),
@@ -91,8 +92,8 @@ pub(super) fn template_index(family: Family, transport: Transport) -> usize {
     of_family + if family == Family::V6 { 3 } else { 0 }
 }
 
-/// All templates, in the order of [`template_index`], for rows with these columns. Elements without their column are left out.
-/// `None`: a column without which there is no flow record is missing.
+/// All templates, in the order of [`template_index`], for rows with these columns. Elements without their
+/// column are left out. `None`: a column without which there is no flow record is missing.
 pub(super) fn templates(columns: &[Column]) -> Option<Vec<Template>> {
     let mut all = vec![];
     for family in [Family::V4, Family::V6] {

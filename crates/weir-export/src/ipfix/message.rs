@@ -1,4 +1,5 @@
-//! Messages of IPFIX (RFC 7011, section 3): headers, sets of templates, and the exporter's report about itself.
+//! Messages of IPFIX (RFC 7011, section 3): headers, sets of templates, and the exporter's report about
+//! itself.
 
 use super::elements::{Template, VARIABLE};
 use crate::carrier::Protocol;
@@ -17,8 +18,8 @@ const OPTIONS_TEMPLATES: u16 = 3;
 /// The template of the exporter's report.
 const REPORT: u16 = 512;
 
-/// The elements of the report, with their lengths: observationDomainId, which is the scope, exportedOctetTotalCount,
-/// exportedMessageTotalCount, exportedFlowRecordTotalCount, notSentFlowTotalCount.
+/// The elements of the report, with their lengths: observationDomainId, which is the scope,
+/// exportedOctetTotalCount, exportedMessageTotalCount, exportedFlowRecordTotalCount, notSentFlowTotalCount.
 const REPORT_ELEMENTS: &[(u16, u16)] = &[(149, 4), (40, 8), (41, 8), (42, 8), (166, 8)];
 
 /// The sets that a collector needs before data: the context of messages.

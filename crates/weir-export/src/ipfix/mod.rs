@@ -1,4 +1,5 @@
-//! Flow records in the format IPFIX (RFC 7011, RFC 7012), with both directions in a record (RFC 5103): [`Ipfix`].
+//! Flow records in the format IPFIX (RFC 7011, RFC 7012), with both directions in a record (RFC 5103):
+//! [`Ipfix`].
 //!
 //! - `elements.rs`: the information elements, and the templates
 //! - `record.rs`: a row as a data record
@@ -76,8 +77,8 @@ impl std::fmt::Debug for Ipfix {
 }
 
 impl Ipfix {
-    /// Sends records of this format. `tell_skipped` receives, at the end, the number of rows that are no IP flows, if there are
-    /// any.
+    /// Sends records of this format. `tell_skipped` receives, at the end, the number of rows that are no IP
+    /// flows, if there are any.
     pub fn new(format: Format, carrier: Box<dyn Carrier>, tell_skipped: Box<dyn FnMut(u64) + Send>) -> Self {
         Self { carrier, format, sets: vec![], records: 0, last_set: None, skipped: 0, tell_skipped }
     }

@@ -12,7 +12,8 @@ const ICMPV6: u64 = 58;
 /// The longest text with a length of one byte (RFC 7011, section 7).
 const TEXT_BYTES_MAX: usize = 254;
 
-/// The family and the transport protocol of a row. `None`: the row has no two addresses of one family, and is no IP flow.
+/// The family and the transport protocol of a row. `None`: the row has no two addresses of one family, and is
+/// no IP flow.
 pub(super) fn kind_of(
     row: Row<'_>,
     orig_h: usize,
@@ -95,8 +96,8 @@ fn number(cell: Cell<'_>) -> u64 {
     }
 }
 
-/// Type and code of an ICMP message. `second` is the code, or, as in Zeek's logs, the type of the reply if messages of this type
-/// have replies. Such messages have the code 0 (RFC 792, RFC 4443, RFC 4861).
+/// Type and code of an ICMP message. `second` is the code, or, as in Zeek's logs, the type of the reply if
+/// messages of this type have replies. Such messages have the code 0 (RFC 792, RFC 4443, RFC 4861).
 fn type_and_code(kind: u64, second: u64, family: Family) -> u64 {
     let has_reply = match family {
         Family::V4 => matches!(kind, 0 | 8 | 10 | 13..=15 | 17),
@@ -112,7 +113,8 @@ fn milliseconds(time: Cell<'_>, interval_ns: u64) -> u64 {
     u64::try_from(time.0).map_or(0, |ns| ns.saturating_add(interval_ns) / 1_000_000)
 }
 
-/// Flags of TCP (RFC 9293, section 3.1) that the letters of a history show. A history does not show PSH, URG and those of ECN.
+/// Flags of TCP (RFC 9293, section 3.1) that the letters of a history show. A history does not show PSH, URG
+/// and those of ECN.
 fn flags(history: &str, sender: Sender) -> u64 {
     const FIN: u64 = 0x01;
     const SYN: u64 = 0x02;

@@ -8,9 +8,10 @@
 //! | `N.segment` | records (`segment.rs`); N has 20 digits, so that the order of names is that of segments |
 //! | `position` | the place of the first record that is not acknowledged: segment, byte, CRC-32 |
 //!
-//! Records are appended to the newest segment, which is written to the disk (`fsync`) when the next one begins. Segments are
-//! deleted when all of their records are acknowledged. After a kill, at most the record that was being written is lost; after
-//! a crash of the machine, at most the newest segment. A process never appends to the segments of another one.
+//! Records are appended to the newest segment, which is written to the disk (`fsync`) when the next one
+//! begins. Segments are deleted when all of their records are acknowledged. After a kill, at most the record
+//! that was being written is lost; after a crash of the machine, at most the newest segment. A process never
+//! appends to the segments of another one.
 //!
 //! A spool neither waits nor has a thread.
 
@@ -37,7 +38,8 @@ const SEGMENTS: u64 = 16;
 /// The largest segment, in bytes.
 const SEGMENT_BYTES_MAX: u64 = 16 << 20;
 
-/// Numbers of segments are lower, so that the next number always exists. Files with other numbers are ignored.
+/// Numbers of segments are lower, so that the next number always exists. Files with other numbers are
+/// ignored.
 const NUMBER_END: u64 = u64::MAX / 2;
 
 /// A queue of messages on disk.
@@ -85,11 +87,12 @@ struct Place {
 }
 
 impl Spool {
-    /// Opens the spool in a directory, which is created if it is missing: messages that are there are read first. `context` is
-    /// the context of the messages that this process adds.
+    /// Opens the spool in a directory, which is created if it is missing: messages that are there are read
+    /// first. `context` is the context of the messages that this process adds.
     ///
     /// # Errors
-    /// The directory cannot be used; [`ErrorKind::WouldBlock`]: another process, or another output, uses the spool.
+    /// The directory cannot be used; [`ErrorKind::WouldBlock`]: another process, or another output, uses the
+    /// spool.
     pub fn open(directory: &Path, bytes_max: u64, context: Arc<[u8]>) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
         let lock = File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
@@ -134,7 +137,8 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Adds a message. Returns whether the spool accepted it: a full spool refuses the message, and counts it.
+    /// Adds a message. Returns whether the spool accepted it: a full spool refuses the message, and counts
+    /// it.
     ///
     /// # Errors
     /// The disk refuses the message, which is counted, too. The spool can still be used.
@@ -178,7 +182,8 @@ impl Spool {
         bytes <= RECORD_BYTES_MAX && self.size().saturating_add(header) <= self.bytes_max
     }
 
-    /// Reads the next message, which stays in the spool until it is acknowledged. `None`: there is none at present.
+    /// Reads the next message, which stays in the spool until it is acknowledged. `None`: there is none at
+    /// present.
     ///
     /// # Errors
     /// A segment cannot be read: it is given up, and the next call goes on after it.
@@ -242,7 +247,8 @@ impl Spool {
         Ok(Some(Message { rows: record.rows, bytes: record.bytes, context: Arc::clone(&reader.context) }))
     }
 
-    /// Removes what follows the cursor in a segment, if anything does: a damaged record, and what nobody can find behind it.
+    /// Removes what follows the cursor in a segment, if anything does: a damaged record, and what nobody can
+    /// find behind it.
     fn cut_damage(&mut self, segment: Segment) -> io::Result<()> {
         let damaged = segment.size.saturating_sub(self.cursor.byte);
         if damaged == 0 {
@@ -354,7 +360,8 @@ fn number_of(path: &Path) -> Option<u64> {
 /// Bytes of the position: segment, byte, CRC-32 of both.
 const POSITION_BYTES: usize = 20;
 
-/// The position in the file; the beginning if the file is damaged: messages are then sent again rather than lost.
+/// The position in the file; the beginning if the file is damaged: messages are then sent again rather than
+/// lost.
 fn read_position(file: &File) -> io::Result<Place> {
     let mut bytes = [0; POSITION_BYTES];
     match file.read_exact_at(&mut bytes, 0) {

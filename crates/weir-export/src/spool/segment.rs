@@ -5,8 +5,8 @@
 //! record  = length:u32 rows:u32 crc:u32 bytes
 //! ```
 //!
-//! The CRC-32 of a record covers its length, its rows and its bytes; that of the context covers the context. A record that is
-//! incomplete or damaged ends the segment: nothing after it can be trusted.
+//! The CRC-32 of a record covers its length, its rows and its bytes; that of the context covers the context.
+//! A record that is incomplete or damaged ends the segment: nothing after it can be trusted.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -57,7 +57,8 @@ impl SegmentWriter {
     /// Appends a record with one write, so that a killed process leaves at most this record incomplete.
     ///
     /// # Errors
-    /// The contents are longer than [`RECORD_BYTES_MAX`], or the file cannot be written: the segment is then as before.
+    /// The contents are longer than [`RECORD_BYTES_MAX`], or the file cannot be written: the segment is then
+    /// as before.
     pub fn append(&mut self, rows: u32, bytes: &[u8]) -> io::Result<()> {
         let length = length_of(bytes, RECORD_BYTES_MAX)?;
         let mut record = Vec::with_capacity(RECORD_HEADER_BYTES + bytes.len());
@@ -68,7 +69,8 @@ impl SegmentWriter {
         let written = self.file.write_all_at(&record, self.size);
         match written {
             Ok(()) => self.size += record.len() as u64,
-            // A part of a record would end the segment for its reader. If even this fails, the next record overwrites the part.
+            // A part of a record would end the segment for its reader. If even this fails, the next record
+            // overwrites the part.
             Err(_) => drop(self.file.set_len(self.size)),
         }
         written

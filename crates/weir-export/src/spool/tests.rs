@@ -160,7 +160,8 @@ fn messages_of_another_context_keep_theirs() {
     assert_eq!(contexts, [(b"old".to_vec(), b"a".to_vec()), (b"new".to_vec(), b"b".to_vec())]);
 }
 
-/// Whatever the files hold: opening and reading end, without a panic, and what comes out is a record with a right CRC.
+/// Whatever the files hold: opening and reading end, without a panic, and what comes out is a record with a
+/// right CRC.
 #[test]
 fn any_bytes_in_the_files_are_read_without_a_panic() {
     let template = tempfile::tempdir().unwrap();

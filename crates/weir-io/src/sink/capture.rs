@@ -51,8 +51,8 @@ impl CaptureWriter {
     /// pcapng.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if the name has no known format (no file is created then), and errors of
-    /// creating the file; both name the file.
+    /// [`io::ErrorKind::InvalidInput`] if the name has no known format (no file is created then), and errors
+    /// of creating the file; both name the file.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         let format = CaptureFormat::of_path(path).ok_or_else(|| {
@@ -80,8 +80,9 @@ impl CaptureWriter {
         }
     }
 
-    /// Also writes the captures' interfaces, sections, names and secrets, if the format supports them. `findings` must
-    /// be those of the [reader](crate::CaptureReader::with_findings), followed since the reader began to read.
+    /// Also writes the captures' interfaces, sections, names and secrets, if the format supports them.
+    /// `findings` must be those of the [reader](crate::CaptureReader::with_findings), followed since the
+    /// reader began to read.
     #[must_use]
     pub fn with_findings(self, findings: Following) -> Self {
         match self {
@@ -90,8 +91,8 @@ impl CaptureWriter {
         }
     }
 
-    /// Writes what precedes all packets, so that a reader recognises the capture before its first packet. The header of
-    /// pcap depends on that packet, and is written with it.
+    /// Writes what precedes all packets, so that a reader recognises the capture before its first packet. The
+    /// header of pcap depends on that packet, and is written with it.
     ///
     /// # Errors
     /// Those of the underlying writer.
@@ -136,7 +137,8 @@ impl CaptureWriter {
     /// Ends the file. A file without packets is a valid, empty capture.
     ///
     /// # Errors
-    /// Those of the underlying writer. Without this call, buffered data is written on drop, and errors are ignored.
+    /// Those of the underlying writer. Without this call, buffered data is written on drop, and errors are
+    /// ignored.
     pub fn finish(self) -> io::Result<()> {
         let mut out = match self {
             Self::Pcap(writer) => writer.finish()?,

@@ -1,8 +1,8 @@
 //! Sends a capture to every client that connects.
 //!
-//! Each client has a thread and a queue of its own (an [`Outlet`]), so that it delays nobody. A client that accepts nothing
-//! loses packets, which are counted; the packets that it receives are a valid capture nevertheless. The capture of a client
-//! begins with the packets after its connection.
+//! Each client has a thread and a queue of its own (an [`Outlet`]), so that it delays nobody. A client that
+//! accepts nothing loses packets, which are counted; the packets that it receives are a valid capture
+//! nevertheless. The capture of a client begins with the packets after its connection.
 
 use super::{CaptureFormat, CaptureWriter};
 use crate::outlet::{Job, Load, Outlet, Paced, Patience};
@@ -134,7 +134,8 @@ impl Client {
         }
     }
 
-    /// Whether the client has closed its connection, or its half of it. The client sends nothing that matters.
+    /// Whether the client has closed its connection, or its half of it. The client sends nothing that
+    /// matters.
     fn has_closed(&self) -> bool {
         let mut byte = [0];
         match rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -170,8 +171,8 @@ impl Clients {
 }
 
 impl CaptureClients {
-    /// Accepts clients from now on, on a thread. They receive captures of this format, with the reader's findings if the
-    /// format supports them. A client that accepts nothing is waited for as `patience` says.
+    /// Accepts clients from now on, on a thread. They receive captures of this format, with the reader's
+    /// findings if the format supports them. A client that accepts nothing is waited for as `patience` says.
     ///
     /// # Errors
     /// If no thread can be created.
@@ -210,8 +211,8 @@ impl CaptureClients {
     /// Sends packets of this size to all clients.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if earlier packets cannot be written in the format. No error of a client is an error
-    /// here.
+    /// [`ErrorKind::InvalidInput`] if earlier packets cannot be written in the format. No error of a client
+    /// is an error here.
     pub fn send(&self, load: Load, write: Arc<WriteCapture>) -> io::Result<()> {
         let mut clients = lock(&self.shared.clients);
         clients.remove_left(&self.shared);
@@ -232,8 +233,8 @@ impl CaptureClients {
         self.shared.format
     }
 
-    /// Ends the captures of all clients: waits until they have received everything, or accept nothing. Returns what they
-    /// lost.
+    /// Ends the captures of all clients: waits until they have received everything, or accept nothing.
+    /// Returns what they lost.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -242,8 +243,8 @@ impl CaptureClients {
         self.end_captures()
     }
 
-    /// As [`finish`](Self::finish), but keeps the port open: further clients wait until the listener is used again. `None`
-    /// if the thread that accepts clients has panicked.
+    /// As [`finish`](Self::finish), but keeps the port open: further clients wait until the listener is used
+    /// again. `None` if the thread that accepts clients has panicked.
     ///
     /// # Errors
     /// As for [`send`](Self::send). The listener is returned nevertheless.

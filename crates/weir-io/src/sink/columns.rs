@@ -1,5 +1,5 @@
-//! Parquet, Arrow and packed rows. Crates of their own implement them: the first two because of their dependencies, the last so that
-//! programs can read its files without the rest.
+//! Parquet, Arrow and packed rows. Crates of their own implement them: the first two because of their
+//! dependencies, the last so that programs can read its files without the rest.
 
 use super::{Options, Out, Written};
 use std::fs::File;
@@ -29,8 +29,9 @@ pub(super) fn packed(out: Out, options: &Options) -> PackedSink<Out> {
     PackedSink::new(out, options.path)
 }
 
-/// A sink that makes complete Arrow streams of at most `bytes_max` bytes, unless a single row has more, and gives each of them to
-/// `take`, with the number of its rows. `path`: the name of the log, or empty. `first`: the name and the text of a column in front.
+/// A sink that makes complete Arrow streams of at most `bytes_max` bytes, unless a single row has more, and
+/// gives each of them to `take`, with the number of its rows. `path`: the name of the log, or empty. `first`:
+/// the name and the text of a column in front.
 pub fn arrow_messages(
     path: &str,
     first: (&str, &str),

@@ -2,10 +2,10 @@
 //! expect.
 //!
 //! An absent value is empty, and an empty text is `""`. List elements are joined by commas, within quotes; a
-//! comma inside an element is `\x2c`, as in Zeek's logs. Control characters and invisible ones are escaped in the same
-//! form, so that a line is a row and cannot control a terminal. Text that a spreadsheet would execute as a formula is
-//! unchanged, because the file is for programs, unless [`csv_safe`](Options::csv_safe) is set: then it begins with an
-//! apostrophe.
+//! comma inside an element is `\x2c`, as in Zeek's logs. Control characters and invisible ones are escaped in
+//! the same form, so that a line is a row and cannot control a terminal. Text that a spreadsheet would
+//! execute as a formula is unchanged, because the file is for programs, unless
+//! [`csv_safe`](Options::csv_safe) is set: then it begins with an apostrophe.
 
 use super::text::*;
 use super::{Options, Out, Rows};

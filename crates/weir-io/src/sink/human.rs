@@ -1,4 +1,5 @@
-//! Text forms of values for people, in tables and reports: durations and numbers of bytes in units, times of a time zone.
+//! Text forms of values for people, in tables and reports: durations and numbers of bytes in units, times of
+//! a time zone.
 
 use super::text::push_date;
 use chrono::{DateTime, Local, TimeZone};
@@ -51,8 +52,8 @@ fn text(push: impl FnOnce(&mut Vec<u8>)) -> String {
     String::from_utf8(line).unwrap_or_default()
 }
 
-/// A duration with three significant digits: `35.1 ms`; from a minute on with two units: `2 min 3 s`, `3 h 20 min`, `4
-/// d 7 h`.
+/// A duration with three significant digits: `35.1 ms`; from a minute on with two units: `2 min 3 s`,
+/// `3 h 20 min`, `4 d 7 h`.
 pub(super) fn push_duration(line: &mut Vec<u8>, ns: u64) {
     let (seconds, minutes) = (ns / 1_000_000_000, ns / 60_000_000_000);
     let (hours, days) = (minutes / 60, minutes / 1440);
@@ -71,7 +72,8 @@ pub(super) fn push_duration(line: &mut Vec<u8>, ns: u64) {
     };
 }
 
-/// A number of bytes, exact below 1 000, and otherwise with three significant digits in decimal units: `2.74 kB`.
+/// A number of bytes, exact below 1 000, and otherwise with three significant digits in decimal units:
+/// `2.74 kB`.
 pub(super) fn push_bytes(line: &mut Vec<u8>, bytes: u64) {
     match BYTES.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => push_in(line, bytes, *unit, name),
@@ -97,7 +99,8 @@ fn push_in(line: &mut Vec<u8>, value: u64, unit: u64, name: &str) {
     };
 }
 
-/// A time: in UTC, or in the local time zone with its offset; with microseconds if `precise`, otherwise with milliseconds.
+/// A time: in UTC, or in the local time zone with its offset; with microseconds if `precise`, otherwise with
+/// milliseconds.
 pub(super) fn push_moment(line: &mut Vec<u8>, time: Timestamp, local: bool, precise: bool) {
     let zoned = local.then(|| Local.timestamp_nanos(time.0));
     push_in_zone(line, time, zoned, precise);

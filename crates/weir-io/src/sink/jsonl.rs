@@ -111,8 +111,8 @@ pub(super) fn push_list<T>(
     line.push(b']');
 }
 
-/// A JSON string (RFC 8259, section 7). Beyond JSON's rules, DEL and all other [hidden](is_hidden) characters are escaped:
-/// the text comes from the network, and the line may be printed on a terminal.
+/// A JSON string (RFC 8259, section 7). Beyond JSON's rules, DEL and all other [hidden](is_hidden) characters
+/// are escaped: the text comes from the network, and the line may be printed on a terminal.
 pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
     line.push(b'"');
     let bytes = text.as_bytes();

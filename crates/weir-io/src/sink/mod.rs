@@ -82,8 +82,8 @@ formats! {
     Packed, "packed", columns::packed, "A compact binary form that describes itself, for the crate weir-packed.";
 }
 
-/// Like [`create`], for an empty regular file. The file is readable at all times, up to the last complete block of rows,
-/// even if the process is killed or the disk is full. `written` counts the bytes of the file.
+/// Like [`create`], for an empty regular file. The file is readable at all times, up to the last complete
+/// block of rows, even if the process is killed or the disk is full. `written` counts the bytes of the file.
 pub fn create_in_file(
     format: Format,
     file: File,

@@ -8,8 +8,8 @@
 //! * Existing files are kept: a run adds files with the next free number.
 //! * A file's name ends in `.tmp` until the file is complete, so readers of the directory see only complete
 //!   files.
-//! * A file is locked while it is written. An incomplete file of Parquet that is not locked is of a process that was
-//!   killed: the next run that writes to the same hour completes it, with the rows that it has.
+//! * A file is locked while it is written. An incomplete file of Parquet that is not locked is of a process
+//!   that was killed: the next run that writes to the same hour completes it, with the rows that it has.
 
 use super::columns::complete_parquet;
 use super::text::push_date;
@@ -172,8 +172,8 @@ fn create_next(directory: &Path, format: Format, number: &mut u32) -> io::Result
     }
 }
 
-/// Completes the files of killed processes in a directory. What cannot be completed stays as it is: the rows of this run do
-/// not depend on it.
+/// Completes the files of killed processes in a directory. What cannot be completed stays as it is: the rows
+/// of this run do not depend on it.
 fn complete_killed(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());

@@ -30,8 +30,8 @@ impl<W: Write> PcapWriter<W> {
     /// Times before 1970 and after 2106 are clamped to the format's range.
     ///
     /// # Errors
-    /// Those of the underlying writer, and [`io::ErrorKind::InvalidInput`] if the packet's link type differs from the
-    /// first packet's.
+    /// Those of the underlying writer, and [`io::ErrorKind::InvalidInput`] if the packet's link type differs
+    /// from the first packet's.
     pub fn write(&mut self, meta: &PacketMeta, data: &[u8]) -> io::Result<()> {
         match self.link {
             None => self.begin(meta.link)?,
@@ -90,8 +90,8 @@ impl<W: Write> PcapWriter<W> {
     }
 }
 
-/// Writes the buffer if it has no room for a record of `bytes` bytes. The buffer then always holds whole records, and a
-/// file ends with a whole record although the process is killed.
+/// Writes the buffer if it has no room for a record of `bytes` bytes. The buffer then always holds whole
+/// records, and a file ends with a whole record although the process is killed.
 pub(super) fn make_room<W: Write>(out: &mut BufWriter<W>, bytes: usize) -> io::Result<()> {
     if out.capacity() - out.buffer().len() < bytes { out.flush() } else { Ok(()) }
 }

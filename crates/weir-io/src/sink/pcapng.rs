@@ -141,7 +141,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(self.last as u32)
     }
 
-    /// Begins the section before its first packet, with the options of the section of the first interface, if it is known.
+    /// Begins the section before its first packet, with the options of the section of the first interface, if
+    /// it is known.
     ///
     /// # Errors
     /// Those of the underlying writer.

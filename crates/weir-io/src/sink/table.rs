@@ -1,8 +1,9 @@
 //! A table for terminals, with units that people read.
 //!
 //! The first rows determine the column widths; every further row is written immediately, so memory does not
-//! depend on the number of rows. If the columns do not fit, times lose their date if all have the same; then texts
-//! are cut with `…`; then columns are omitted from the right, with a note in the header. JSON has everything.
+//! depend on the number of rows. If the columns do not fit, times lose their date if all have the same; then
+//! texts are cut with `…`; then columns are omitted from the right, with a note in the header. JSON has
+//! everything.
 //!
 //! Text comes from the network and may be hostile: control characters, escape sequences and characters that
 //! change the writing direction are shown as escapes, and never sent to the terminal.
@@ -33,7 +34,8 @@ pub(super) struct Table {
     shown: usize,
     /// The first rows, until the widths are fixed.
     sample: Vec<Cells>,
-    /// The date of all times so far, which is left out because the terminal is narrow; with the blank behind the date.
+    /// The date of all times so far, which is left out because the terminal is narrow; with the blank behind
+    /// the date.
     date: Option<String>,
     /// The widths are fixed, and the header is written.
     is_settled: bool,

@@ -102,9 +102,9 @@ pub(super) fn push_hex(line: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends a text, with an escape such as `\x9b` for each byte of a [hidden](is_hidden) character.
 ///
-/// The text comes from [`readable`](weir_packet::readable), which writes the same kind of escape for each byte of invalid
-/// UTF-8, and for each backslash that looks like the start of an escape. A reader who replaces all escapes by their bytes
-/// therefore gets the captured bytes.
+/// The text comes from [`readable`](weir_packet::readable), which writes the same kind of escape for each
+/// byte of invalid UTF-8, and for each backslash that looks like the start of an escape. A reader who
+/// replaces all escapes by their bytes therefore gets the captured bytes.
 pub(super) fn push_visible(line: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     while let Some((at, hidden)) = rest.char_indices().find(|(_, letter)| is_hidden(*letter)) {

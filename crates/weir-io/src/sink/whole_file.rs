@@ -1,5 +1,5 @@
-//! A regular file that grows by whole blocks: a block that cannot be written, because the disk is full, leaves the file as
-//! it was before. The file therefore always ends with a whole row or packet.
+//! A regular file that grows by whole blocks: a block that cannot be written, because the disk is full,
+//! leaves the file as it was before. The file therefore always ends with a whole row or packet.
 
 use std::fs::File;
 use std::io::{self, Write};

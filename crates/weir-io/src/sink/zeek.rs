@@ -146,8 +146,8 @@ fn push_value(line: &mut Vec<u8>, value: Cell<'_>) {
     }
 }
 
-/// Text. Characters with a meaning in the format or for a terminal are escaped, byte by byte, as `\x09`. Invalid UTF-8
-/// bytes are already escaped in this form and stay unchanged.
+/// Text. Characters with a meaning in the format or for a terminal are escaped, byte by byte, as `\x09`.
+/// Invalid UTF-8 bytes are already escaped in this form and stay unchanged.
 fn push_text(line: &mut Vec<u8>, text: &str, in_list: bool) {
     match text {
         "" => return line.extend_from_slice(b"(empty)"),

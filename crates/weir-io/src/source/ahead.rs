@@ -26,8 +26,8 @@ impl Ahead {
         self.burst.packets.get(self.handed_out)
     }
 
-    /// Delivers packets: at least one, up to the first that is not `is_before` the turn of others. There must be a next
-    /// packet.
+    /// Delivers packets: at least one, up to the first that is not `is_before` the turn of others. There must
+    /// be a next packet.
     pub fn hand_out(&mut self, is_before: impl Fn(&PacketMeta) -> bool, burst: &mut Burst) {
         let rest = &self.burst.packets[self.handed_out..];
         let count = rest.iter().skip(1).take_while(|packet| is_before(packet)).count() + 1;

@@ -1,5 +1,5 @@
-//! Reads captures on a thread of its own, for runs that have other work while no packets come, such as questions that
-//! are added and removed on an idle link.
+//! Reads captures on a thread of its own, for runs that have other work while no packets come, such as
+//! questions that are added and removed on an idle link.
 
 use super::inputs::{Inputs, Next};
 use super::{CaptureReader, Findings};
@@ -13,15 +13,15 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// Time of uninterrupted packets after which the source returns idle between two bursts.
 const BUSY_MAX: Duration = Duration::from_millis(100);
 
-/// A live capture that was silent for less than this claims no time: an old capture that a slow program writes into a
-/// pipe must give the same rows as the capture's file.
+/// A live capture that was silent for less than this claims no time: an old capture that a slow program
+/// writes into a pipe must give the same rows as the capture's file.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
 
-/// The clock of a live capture while no packets come: the time of packets, plus the time elapsed since they were
-/// read.
+/// The clock of a live capture while no packets come: the time of packets, plus the time elapsed since they
+/// were read.
 ///
-/// The last two packets have to agree, as in the engine's clock: the smaller of their two offsets is used. A single
-/// packet with a wrong time therefore has no effect.
+/// The last two packets have to agree, as in the engine's clock: the smaller of their two offsets is used. A
+/// single packet with a wrong time therefore has no effect.
 #[derive(Debug, Clone, Copy, Default)]
 struct CaptureClock {
     /// For the last packet and the one before: its time minus the time at which it was read, in nanoseconds.
@@ -52,9 +52,9 @@ fn as_ns(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Reads captures on a thread of its own. As soon as no packet waits, [`poll`](Source::poll) returns [`Poll::Idle`],
-/// and then every 10 ms until packets come. If packets come without a break, it returns idle every 100 ms, so that
-/// rows found in them are not delayed until the end.
+/// Reads captures on a thread of its own. As soon as no packet waits, [`poll`](Source::poll) returns
+/// [`Poll::Idle`], and then every 10 ms until packets come. If packets come without a break, it returns idle
+/// every 100 ms, so that rows found in them are not delayed until the end.
 pub struct Attended {
     inputs: Inputs,
     /// The clock of a live capture; `None` for a complete one.
@@ -73,8 +73,8 @@ impl std::fmt::Debug for Attended {
 }
 
 impl Attended {
-    /// Continues reading with `reader`, which has not begun to read. Each of its TCP connections has a thread of its own, so
-    /// that one without packets does not delay other inputs.
+    /// Continues reading with `reader`, which has not begun to read. Each of its TCP connections has a thread
+    /// of its own, so that one without packets does not delay other inputs.
     ///
     /// # Errors
     /// If no thread can be created.
@@ -83,8 +83,8 @@ impl Attended {
         Ok(Self { inputs, clock: None, started, is_idle: false, idle_at: started })
     }
 
-    /// The capture is live: its time passes even if it is silent for more than a second. The claimed time is the time
-    /// of the last packets plus the time elapsed since they were read.
+    /// The capture is live: its time passes even if it is silent for more than a second. The claimed time is
+    /// the time of the last packets plus the time elapsed since they were read.
     #[must_use]
     pub fn with_passing_time(mut self) -> Self {
         self.clock = Some(CaptureClock::default());

@@ -86,8 +86,8 @@ impl OpenFile {
         }
     }
 
-    /// Fills `burst`, replacing its contents. Returns `false`, without packets, at the end of the file; an error also
-    /// leaves no packets.
+    /// Fills `burst`, replacing its contents. Returns `false`, without packets, at the end of the file; an
+    /// error also leaves no packets.
     ///
     /// Call this only when the file [`is_drained`](Self::is_drained).
     pub fn fill(&mut self, run: &mut Run, burst: &mut Burst) -> Result<bool, SourceError> {
@@ -163,8 +163,8 @@ impl OpenFile {
         (packet.time, self.place)
     }
 
-    /// Whether all packets of `burst`, which were just read, come before another file's turn. Otherwise they become
-    /// packets read ahead.
+    /// Whether all packets of `burst`, which were just read, come before another file's turn. Otherwise they
+    /// become packets read ahead.
     pub fn is_before(&mut self, burst: &mut Burst, turn: Option<Turn>) -> bool {
         let is_before = turn.is_none_or(|turn| burst.packets.iter().all(|p| self.turn_of(p) < turn));
         if !is_before {

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Limit of bytes of [carried](Findings::carry) blocks that wait to be written. Beyond it, the oldest are dropped and
-/// counted: [`Found::blocks_lost`].
+/// Limit of bytes of [carried](Findings::carry) blocks that wait to be written. Beyond it, the oldest are
+/// dropped and counted: [`Found::blocks_lost`].
 const CARRIED_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of memory that a carried block uses besides its own: its queue entry, and the allocator's overhead.
@@ -15,7 +15,8 @@ const CARRY_COST: usize = size_of::<Carry>() + 32;
 /// Metadata that a reader found in its captures, besides packets.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// The interfaces, in the order of their numbers in [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
+    /// The interfaces, in the order of their numbers in
+    /// [`PacketMeta::interface`](weir_packet::PacketMeta::interface).
     pub interfaces: Vec<Interface>,
     /// See [`CaptureReader::blocks_skipped`](super::CaptureReader::blocks_skipped).
     pub blocks_skipped: u64,
@@ -23,17 +24,18 @@ pub struct Found {
     pub interfaces_beyond: u64,
     /// See [`CaptureReader::files_late`](super::CaptureReader::files_late).
     pub files_late: u64,
-    /// Sections and interfaces that lost options: those of one exceeded 64 KiB, or those of all exceeded 16 MiB, or
-    /// one claimed more bytes than there were.
+    /// Sections and interfaces that lost options: those of one exceeded 64 KiB, or those of all exceeded 16
+    /// MiB, or one claimed more bytes than there were.
     pub options_cut: u64,
-    /// Blocks of names and secrets that a pcapng writer did not write, because more than 64 MiB of them came before
-    /// its next packet. A block that two writers miss counts twice.
+    /// Blocks of names and secrets that a pcapng writer did not write, because more than 64 MiB of them came
+    /// before its next packet. A block that two writers miss counts twice.
     pub blocks_lost: u64,
     /// A writer [follows](Findings::follow) the findings, so lost options are missing in its output.
     pub is_followed: bool,
 }
 
-/// The findings of a reader so far, shared with the pcapng writers of its packets. Clones share the same data.
+/// The findings of a reader so far, shared with the pcapng writers of its packets. Clones share the same
+/// data.
 #[derive(Debug, Clone, Default)]
 pub struct Findings(Arc<Shared>);
 
@@ -60,7 +62,8 @@ pub(crate) struct Carried {
 impl Carried {
     /// Adds a block.
     pub(crate) fn push(&mut self, block: Carry) {
-        // If files overlap in time, a later block may have an earlier place; no block may wait behind another one.
+        // If files overlap in time, a later block may have an earlier place; no block may wait behind another
+        // one.
         let behind = |other: &&mut Carry| other.before > block.before;
         self.blocks.iter_mut().rev().take_while(behind).for_each(|other| other.before = block.before);
         self.bytes += block.cost();
@@ -111,8 +114,8 @@ impl Carry {
     }
 }
 
-/// The position of a pcapng writer in the findings: it receives the blocks found [after](Findings::follow) its
-/// creation.
+/// The position of a pcapng writer in the findings: it receives the blocks found [after](Findings::follow)
+/// its creation.
 #[derive(Debug, Clone)]
 pub struct Following {
     findings: Findings,
@@ -156,8 +159,8 @@ impl Findings {
         tell(&mut locked(&self.0.found));
     }
 
-    /// Keeps blocks of names and secrets from now on, for a pcapng writer that may begin later. Blocks that are kept
-    /// already are delivered to it; blocks dropped before it takes them are lost.
+    /// Keeps blocks of names and secrets from now on, for a pcapng writer that may begin later. Blocks that
+    /// are kept already are delivered to it; blocks dropped before it takes them are lost.
     pub fn follow(&self) -> Following {
         self.0.is_asked.store(true, Ordering::Relaxed);
         Following { findings: self.clone(), taken: locked(&self.0.carried).gone }

@@ -10,7 +10,8 @@ use std::time::Duration;
 /// Time between two looks at the end of a file.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A growing file. It ends when its name stands for another file, or when it has become shorter: the file was rotated.
+/// A growing file. It ends when its name stands for another file, or when it has become shorter: the file was
+/// rotated.
 pub(crate) struct Growing {
     path: PathBuf,
     file: File,

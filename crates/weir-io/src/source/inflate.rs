@@ -1,8 +1,8 @@
 //! Compressed input: recognised by its first bytes, and decompressed on a thread of its own.
 //!
-//! The thread fills blocks in the window's layout and sends them through a channel with room for a few; used blocks
-//! come back for reuse. Decompression therefore overlaps with the processing of packets, in bounded memory and
-//! without a further copy.
+//! The thread fills blocks in the window's layout and sends them through a channel with room for a few; used
+//! blocks come back for reuse. Decompression therefore overlaps with the processing of packets, in bounded
+//! memory and without a further copy.
 
 use flate2::bufread::GzDecoder;
 use std::fmt;
@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Limit of decompressed blocks that wait to be taken. Together with the one being filled and the one being read,
-/// four blocks are in memory.
+/// Limit of decompressed blocks that wait to be taken. Together with the one being filled and the one being
+/// read, four blocks are in memory.
 const CHUNKS_WAITING_MAX: usize = 2;
 
 /// Compressed bytes read at a time.
 const COMPRESSED_BYTES: usize = 256 << 10;
 
-/// Decompressed bytes for each compressed byte, up to which a file is read. Captures stay far below: a flood of equal packets
-/// with their times compresses to a thirtieth. gzip and lz4 cannot exceed 1 032 and 255; zstd reaches tens of thousands.
+/// Decompressed bytes for each compressed byte, up to which a file is read. Captures stay far below: a flood
+/// of equal packets with their times compresses to a thirtieth. gzip and lz4 cannot exceed 1 032 and 255;
+/// zstd reaches tens of thousands.
 const RATIO_MAX: u64 = 1_000;
 
 /// Decompressed bytes of a file that are read whatever their ratio.
@@ -88,8 +89,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Starts to decompress `input` into blocks with this geometry (headroom, fresh bytes). Of live input, blocks are
-    /// passed on before they are full.
+    /// Starts to decompress `input` into blocks with this geometry (headroom, fresh bytes). Of live input,
+    /// blocks are passed on before they are full.
     pub fn start(
         compression: Compression,
         input: impl Read + Send + 'static,
@@ -294,7 +295,8 @@ fn pass_zeros(input: &mut impl BufRead) -> io::Result<Option<u8>> {
     }
 }
 
-/// Reads all frames, and detects files that end inside a frame; the decoder does not distinguish that from the end.
+/// Reads all frames, and detects files that end inside a frame; the decoder does not distinguish that from
+/// the end.
 struct Lz4Frames<R: BufRead> {
     decoder: lz4_flex::frame::FrameDecoder<Tail<R>>,
 }
@@ -330,7 +332,8 @@ impl<R> Tail<R> {
         Self { inner, first: io::Cursor::default(), last: 0, legacy: None }
     }
 
-    /// Skips skippable frames, which the decoder does not support (LZ4 Frame Format 1.6.3, "Skippable Frames").
+    /// Skips skippable frames, which the decoder does not support (LZ4 Frame Format 1.6.3, "Skippable
+    /// Frames").
     fn pass_skippable(&mut self) -> io::Result<()>
     where
         R: Read,

@@ -42,8 +42,8 @@ impl InputCounts {
     }
 }
 
-/// An input that waits for its turn. A file is opened when its turn comes, so a run over thousands of files needs one
-/// descriptor.
+/// An input that waits for its turn. A file is opened when its turn comes, so a run over thousands of files
+/// needs one descriptor.
 pub(crate) struct Pending {
     /// The path as the user named it; `-` for standard input.
     pub path: PathBuf,

@@ -1,9 +1,10 @@
 //! Inputs that are read on threads of their own, and merged by time.
 //!
-//! Each TCP connection, and each port of UDP, has a thread; all other inputs together have one. Of several inputs, the one whose next packet is the
-//! earliest is delivered next. An input that has no next packet delays the others only for a moment: a silent connection must
-//! not hold back the packets of another one. Packets of a live input wait for at most [`MERGE_WAIT`], or until their queue is
-//! full. Packets of files wait until a connection that has sent nothing is silent for that time.
+//! Each TCP connection, and each port of UDP, has a thread; all other inputs together have one. Of several
+//! inputs, the one whose next packet is the earliest is delivered next. An input that has no next packet
+//! delays the others only for a moment: a silent connection must not hold back the packets of another one.
+//! Packets of a live input wait for at most [`MERGE_WAIT`], or until their queue is full. Packets of files
+//! wait until a connection that has sent nothing is silent for that time.
 
 use super::CaptureReader;
 use super::ahead::Ahead;
@@ -90,7 +91,8 @@ struct Part {
 /// Which part is next.
 enum Due {
     Part(usize),
-    /// The earliest packet waits for other inputs, until this time at the latest; `None`: until something comes.
+    /// The earliest packet waits for other inputs, until this time at the latest; `None`: until something
+    /// comes.
     Later(Option<Instant>),
     End,
 }
@@ -173,7 +175,8 @@ impl Inputs {
         }
     }
 
-    /// Makes the next reading of a part the packets whose turn comes, unless it has such packets, or the reading is an error.
+    /// Makes the next reading of a part the packets whose turn comes, unless it has such packets, or the
+    /// reading is an error.
     fn advance(&mut self, index: usize) {
         let part = &mut self.parts[index];
         if part.ahead.next().is_some() || part.waiting.front().is_none_or(|reading| reading.read.is_err()) {

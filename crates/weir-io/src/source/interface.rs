@@ -45,12 +45,13 @@ impl Interface {
     }
 }
 
-/// The options of an interface's pcapng block and of its section, for pcapng writers. Options are little-endian,
-/// without the end marker; those beyond the limits are left out ([`Found::options_cut`](super::Found::options_cut)).
+/// The options of an interface's pcapng block and of its section, for pcapng writers. Options are
+/// little-endian, without the end marker; those beyond the limits are left out
+/// ([`Found::options_cut`](super::Found::options_cut)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Options of the interface (name, description, addresses, filter …) except `if_tsresol` and `if_tsoffset`, which
-    /// describe the form of timestamps.
+    /// Options of the interface (name, description, addresses, filter …) except `if_tsresol` and
+    /// `if_tsoffset`, which describe the form of timestamps.
     pub options: Arc<[u8]>,
     /// Options of the section (comments, hardware, operating system, application).
     pub section: Arc<[u8]>,

@@ -48,8 +48,8 @@ impl Step {
     }
 }
 
-/// Returns given packets and idle times, in the given order. It never waits: time is virtual. Copies the bytes of
-/// each burst.
+/// Returns given packets and idle times, in the given order. It never waits: time is virtual. Copies the
+/// bytes of each burst.
 #[derive(Debug, Clone, Default)]
 pub struct MemorySource {
     steps: VecDeque<Step>,
@@ -64,8 +64,8 @@ impl MemorySource {
         Self::default()
     }
 
-    /// Makes the source splittable: `spread` returns the part of a packet, modulo the number of parts. All parts have
-    /// the idle times of the whole source.
+    /// Makes the source splittable: `spread` returns the part of a packet, modulo the number of parts. All
+    /// parts have the idle times of the whole source.
     #[must_use]
     pub fn split_by(mut self, spread: fn(&MemoryPacket) -> usize) -> Self {
         self.spread = Some(spread);

@@ -9,7 +9,8 @@
 //! - `growing.rs`: a file that is still written
 //! - `interface.rs`: interfaces of captures; `options.rs`: options of pcapng
 //! - `findings.rs`: metadata besides packets, shared with writers and reports
-//! - `attended.rs`: readers on threads of their own, for runs that must not wait for packets; `inputs.rs`: these threads
+//! - `attended.rs`: readers on threads of their own, for runs that must not wait for packets; `inputs.rs`:
+//!   these threads
 //! - `mark.rs`: places inside of captures where reading can begin
 //! - `memory.rs`: packets from memory, for tests
 
@@ -65,22 +66,22 @@ use weir_packet::{
 use weir_ring::{Selection, TimeRange};
 use window::Window;
 
-/// Limit of files that are open at the same time because they overlap in time. Each needs a descriptor and a block or
-/// two.
+/// Limit of files that are open at the same time because they overlap in time. Each needs a descriptor and a
+/// block or two.
 const OPEN_MAX: usize = 64;
 
 /// Reads captures as bursts of packets, in the order of time if files overlap.
 ///
-/// Formats (pcap, pcapng) and compression (gzip, zstd, lz4) are determined from the first bytes of files, never from
-/// their names. Packets and interfaces are numbered across all files.
+/// Formats (pcap, pcapng) and compression (gzip, zstd, lz4) are determined from the first bytes of files,
+/// never from their names. Packets and interfaces are numbered across all files.
 ///
-/// Of several files, the one whose next packet is the earliest is read next, as `mergecap` does; packets of one file
-/// keep their order. A file is open from the time of its first packet on: any number of consecutive captures needs
-/// one descriptor.
+/// Of several files, the one whose next packet is the earliest is read next, as `mergecap` does; packets of
+/// one file keep their order. A file is open from the time of its first packet on: any number of consecutive
+/// captures needs one descriptor.
 ///
-/// Bytes are read in blocks of 1 MiB, which are reused when they have no references. Packets are not copied, except
-/// one that is cut at the end of a block. Nothing is allocated per packet or per burst. If files overlap, bursts end
-/// where another file has its turn.
+/// Bytes are read in blocks of 1 MiB, which are reused when they have no references. Packets are not copied,
+/// except one that is cut at the end of a block. Nothing is allocated per packet or per burst. If files
+/// overlap, bursts end where another file has its turn.
 pub struct CaptureReader {
     waiting: Waiting,
     open: Vec<OpenFile>,
@@ -105,17 +106,19 @@ pub struct Listening {
     pub name: String,
     /// The local addresses.
     pub addresses: Vec<SocketAddr>,
-    /// Bytes that datagrams may occupy in the kernel until they are read; `None` for connections, and if unknown.
+    /// Bytes that datagrams may occupy in the kernel until they are read; `None` for connections, and if
+    /// unknown.
     pub buffer_bytes: Option<usize>,
 }
 
 impl CaptureReader {
-    /// Reads these captures; `-` is standard input, `tcp://HOST:PORT` and `tcp-listen:PORT` are [connections](Endpoint),
-    /// `udp://:PORT` [packets over UDP](weir_udp), and `ring:NAME` the packets of a [recorder](weir_ring).
+    /// Reads these captures; `-` is standard input, `tcp://HOST:PORT` and `tcp-listen:PORT` are
+    /// [connections](Endpoint), `udp://:PORT` [packets over UDP](weir_udp), and `ring:NAME` the packets of a
+    /// [recorder](weir_ring).
     ///
-    /// Each file is opened when its turn comes: [`poll`](Source::poll) returns errors of a file, and then continues
-    /// with the others. Costs a query of each file's size; with several files, the first burst also reads each file's
-    /// first packet.
+    /// Each file is opened when its turn comes: [`poll`](Source::poll) returns errors of a file, and then
+    /// continues with the others. Costs a query of each file's size; with several files, the first burst also
+    /// reads each file's first packet.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Self {
         Self::of(
             paths
@@ -156,16 +159,16 @@ impl CaptureReader {
         }
     }
 
-    /// Reads blocks of this size (at least 64 bytes) instead of 1 MiB. Smaller blocks reach the engine sooner and
-    /// cost more system calls; a packet larger than a block gets a larger block.
+    /// Reads blocks of this size (at least 64 bytes) instead of 1 MiB. Smaller blocks reach the engine sooner
+    /// and cost more system calls; a packet larger than a block gets a larger block.
     #[must_use]
     pub fn with_block_bytes(mut self, bytes: usize) -> Self {
         self.block_bytes = bytes.max(64);
         self
     }
 
-    /// Reads on as the last file grows, and then reads the file that takes its name. [`poll`](Source::poll) waits, and
-    /// never returns the end of the captures.
+    /// Reads on as the last file grows, and then reads the file that takes its name. [`poll`](Source::poll)
+    /// waits, and never returns the end of the captures.
     #[must_use]
     pub fn following(mut self) -> Self {
         self.followed = self.waiting.follow_last();
@@ -173,8 +176,9 @@ impl CaptureReader {
         self
     }
 
-    /// Opens the sockets of all inputs now at which others arrive (`tcp-listen:`, `udp://`): from now on, senders can connect, and
-    /// datagrams are kept. Otherwise a socket is opened when the turn of its input comes.
+    /// Opens the sockets of all inputs now at which others arrive (`tcp-listen:`, `udp://`): from now on,
+    /// senders can connect, and datagrams are kept. Otherwise a socket is opened when the turn of its input
+    /// comes.
     ///
     /// # Errors
     /// The first socket that cannot be opened.
@@ -209,8 +213,9 @@ impl CaptureReader {
         Ok(listening)
     }
 
-    /// Readers that can be read on threads of their own, in the order of their inputs: one for each connection, and one for
-    /// all other inputs. With each, whether its packets may fail to come for a long time.
+    /// Readers that can be read on threads of their own, in the order of their inputs: one for each
+    /// connection, and one for all other inputs. With each, whether its packets may fail to come for a long
+    /// time.
     fn into_parts(mut self) -> Vec<(Self, bool)> {
         let count = self.waiting.pending().count();
         if count < 2 || !self.waiting.pending().any(|(_, pending)| pending.is_connection()) {
@@ -264,20 +269,21 @@ impl CaptureReader {
         self.packets
     }
 
-    /// The place behind the last burst, at which another reader of the same capture can begin. `None` if there is none: several files
-    /// are open, or packets follow that depend on those before them.
+    /// The place behind the last burst, at which another reader of the same capture can begin. `None` if
+    /// there is none: several files are open, or packets follow that depend on those before them.
     pub fn mark(&self) -> Option<Mark> {
         let [file] = &self.open[..] else { return None };
         file.mark()
     }
 
-    /// pcapng blocks that were skipped because they hold no packets: statistics, custom and unknown blocks, and,
-    /// without a pcapng writer, names and secrets.
+    /// pcapng blocks that were skipped because they hold no packets: statistics, custom and unknown blocks,
+    /// and, without a pcapng writer, names and secrets.
     pub fn blocks_skipped(&self) -> u64 {
         self.run.blocks_skipped
     }
 
-    /// Interfaces beyond the 65 536 that can be numbered: their packets have the number of the last interface.
+    /// Interfaces beyond the 65 536 that can be numbered: their packets have the number of the last
+    /// interface.
     pub fn interfaces_beyond(&self) -> u64 {
         self.run.interfaces_beyond
     }
@@ -335,8 +341,8 @@ impl CaptureReader {
         Ok(())
     }
 
-    /// Continues reading the open file `index`: into `burst` if it is the only one, ahead if it must wait for others.
-    /// Closes a file at its end. Returns whether `burst` holds the next packets.
+    /// Continues reading the open file `index`: into `burst` if it is the only one, ahead if it must wait for
+    /// others. Closes a file at its end. Returns whether `burst` holds the next packets.
     fn read_on(&mut self, index: usize, burst: &mut Burst) -> Result<bool, SourceError> {
         let is_alone = self.open.len() == 1;
         let file = &mut self.open[index];
@@ -346,7 +352,8 @@ impl CaptureReader {
                 burst.clear();
                 file.window.reclaim(burst);
                 let read = file.read_ahead(&mut self.run);
-                // Packets are numbered when they are delivered; the packets after these blocks may be the next ones.
+                // Packets are numbered when they are delivered; the packets after these blocks may be the
+                // next ones.
                 let next = self.packets + 1;
                 self.run.carried.stand_before(next);
                 read
@@ -357,9 +364,9 @@ impl CaptureReader {
         }
         self.spare = Some(self.open.remove(index).into_window());
         let is_last = self.open.is_empty() && self.waiting.turn().is_none();
-        // A growing file ends when another file has taken its place: the reader goes on with that file. The last record of
-        // the old file may be incomplete. After any other error, the place holds the same damaged file, and the reader
-        // stops.
+        // A growing file ends when another file has taken its place: the reader goes on with that file. The
+        // last record of the old file may be incomplete. After any other error, the place holds the same
+        // damaged file, and the reader stops.
         let is_complete = match &found {
             Ok(_) => true,
             Err(error) => error.kind == SourceErrorKind::Truncated,
@@ -370,8 +377,8 @@ impl CaptureReader {
         found
     }
 
-    /// Numbers the packets of a burst that is delivered. Packets of a file that was not interrupted have their
-    /// numbers already.
+    /// Numbers the packets of a burst that is delivered. Packets of a file that was not interrupted have
+    /// their numbers already.
     fn number(&mut self, burst: &mut Burst) {
         if burst.packets.first().is_some_and(|first| first.number != self.packets + 1) {
             for (number, packet) in (self.packets + 1..).zip(&mut burst.packets) {

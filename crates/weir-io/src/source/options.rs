@@ -4,8 +4,8 @@
 //! option   code:u16 length:u16 value padding             code 0 ends them; the block's end does, too
 //! ```
 //!
-//! Options are kept in the form of a little-endian section, without the end marker. The sink writes them unchanged,
-//! whatever their original byte order.
+//! Options are kept in the form of a little-endian section, without the end marker. The sink writes them
+//! unchanged, whatever their original byte order.
 
 use super::walk::{Fault, u16_at};
 

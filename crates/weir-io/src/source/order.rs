@@ -1,7 +1,7 @@
 //! The order of files: files wait for the time of their first packet.
 //!
-//! Captures of two taps of one link overlap in time. If they were read one after the other, the answers in the second
-//! would come minutes after their requests, and rows would be wrong without a warning.
+//! Captures of two taps of one link overlap in time. If they were read one after the other, the answers in
+//! the second would come minutes after their requests, and rows would be wrong without a warning.
 
 use super::CaptureReader;
 use super::input::Pending;
@@ -76,8 +76,8 @@ impl Waiting {
         self.files.push_back(((Timestamp(i64::MIN), usize::MAX), pending));
     }
 
-    /// Sorts the files by their first packets. Files that cannot be read twice (pipes), and files without packets,
-    /// come first. Only the first call has an effect, and only with several files.
+    /// Sorts the files by their first packets. Files that cannot be read twice (pipes), and files without
+    /// packets, come first. Only the first call has an effect, and only with several files.
     pub fn sort(&mut self) {
         if std::mem::replace(&mut self.is_sorted, true) || self.files.len() < 2 {
             return;
@@ -125,7 +125,8 @@ fn first_time_of(pending: &Pending) -> Option<Timestamp> {
     found.ok().and_then(|_| burst.packets.first().map(|packet| packet.time))
 }
 
-/// The time of the earliest first packet of these files. `None` if an input is no file, or no file has packets.
+/// The time of the earliest first packet of these files. `None` if an input is no file, or no file has
+/// packets.
 pub fn first_time<P: AsRef<Path>>(paths: &[P]) -> Option<Timestamp> {
     let pending = |path: &P| Pending { path: path.as_ref().to_owned(), reader: None, grows: false };
     let pending: Vec<Pending> = paths.iter().map(pending).collect();

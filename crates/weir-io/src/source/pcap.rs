@@ -5,9 +5,9 @@
 //! record  seconds:u32 fraction:u32 captured:u32 wire:u32   [modified: interface:u32 protocol:u16 _:u16]   data
 //! ```
 //!
-//! The magic number determines the byte order, the unit of the fraction and the dialect (libpcap's `sf-pcap.c`,
-//! Wireshark's `wiretap/libpcap.c`). Dialects that share a magic number and could only be guessed (Nokia's, and early
-//! versions of the modified one) are not supported.
+//! The magic number determines the byte order, the unit of the fraction and the dialect (libpcap's
+//! `sf-pcap.c`, Wireshark's `wiretap/libpcap.c`). Dialects that share a magic number and could only be
+//! guessed (Nokia's, and early versions of the modified one) are not supported.
 
 use super::interface::{Interface, TimeResolution};
 use super::walk::{Fault, PACKET_BYTES_BELIEVED, RECORD_BYTES_MAX, Run, Slots, Stop, u16_at, u32_at};
@@ -19,8 +19,8 @@ const FILE_HEADER_BYTES: usize = 24;
 /// Bytes of a record header, without the fields of the modified dialect.
 const RECORD_HEADER_BYTES: usize = 16;
 
-/// Magic numbers, each with the unit of the fraction, and the additional bytes of the file header and of each record
-/// header.
+/// Magic numbers, each with the unit of the fraction, and the additional bytes of the file header and of each
+/// record header.
 const DIALECTS: &[(u32, TimeResolution, usize, usize)] = &[
     (0xa1b2_c3d4, TimeResolution::MICROSECONDS, 0, 0),
     (0xa1b2_3c4d, TimeResolution::NANOSECONDS, 0, 0),
@@ -31,8 +31,8 @@ const DIALECTS: &[(u32, TimeResolution, usize, usize)] = &[
     (0x1c00_01ab, TimeResolution::MICROSECONDS, 4, 0),
 ];
 
-/// Which of a record's two lengths comes first. Before version 2.3 it was the length on the wire; files of version
-/// 2.3 may have either (libpcap's `sf-pcap.c`).
+/// Which of a record's two lengths comes first. Before version 2.3 it was the length on the wire; files of
+/// version 2.3 may have either (libpcap's `sf-pcap.c`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LengthOrder {
     CapturedFirst,
@@ -93,8 +93,8 @@ pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault
         }
     };
     let (snaplen_bytes, network) = (word(16), word(20));
-    // The upper bits describe the frame check sequence: bit 26 says that its length is known, bits 28 to 31 give its
-    // length in 16-bit words. (Bits 16 to 25 are reserved.)
+    // The upper bits describe the frame check sequence: bit 26 says that its length is known, bits 28 to 31
+    // give its length in 16-bit words. (Bits 16 to 25 are reserved.)
     let link = LinkType((network & 0xffff) as u16);
     let fcs_bytes = (network & 0x0400_0000 != 0).then_some((network >> 28) as u8 * 2);
     let interface = run.admit(Interface {
@@ -128,8 +128,8 @@ impl Walker {
         }
     }
 
-    // The hottest loop of reading: one bound check for the header, one for the data, and all changing values in
-    // registers. Rare cases leave the loop.
+    // The hottest loop of reading: one bound check for the header, one for the data, and all changing values
+    // in registers. Rare cases leave the loop.
     fn walk_as<const BIG: bool>(
         &self,
         bytes: &[u8],

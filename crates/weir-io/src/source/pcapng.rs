@@ -11,10 +11,10 @@
 //! secrets          10: kind:u32 length:u32 data padding options
 //! ```
 //!
-//! A time is two 32-bit numbers, the upper one first in either byte order. A simple packet has no time: it gets the
-//! time of the packet before it, so that time does not jump. Options of packets (comments, hashes), names and secrets
-//! are read only if a pcapng writer needs them: options become the annotations of a packet ([`PacketExtra`]); names
-//! and secrets are passed on as blocks.
+//! A time is two 32-bit numbers, the upper one first in either byte order. A simple packet has no time: it
+//! gets the time of the packet before it, so that time does not jump. Options of packets (comments, hashes),
+//! names and secrets are read only if a pcapng writer needs them: options become the annotations of a packet
+//! ([`PacketExtra`]); names and secrets are passed on as blocks.
 
 use super::interface::{Description, Interface, Scale, TimeResolution};
 use super::mark::HEAD_BYTES_MAX;
@@ -41,7 +41,8 @@ const PACKET_HEAD_BYTES: usize = 28;
 const FRAME_BYTES: usize = 12;
 /// Limit of interfaces per section; an enhanced packet could hold larger numbers.
 const INTERFACES_MAX: usize = 1 << 16;
-/// Limit of bytes per block: the largest record of another format needs additional header bytes when `-w` writes it.
+/// Limit of bytes per block: the largest record of another format needs additional header bytes when `-w`
+/// writes it.
 const BLOCK_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
 
 /// Limit of bytes of an interface's name for display; the written options contain the whole name.
@@ -66,7 +67,8 @@ pub(crate) struct Walker {
     last_time: Timestamp,
     /// Options of the section.
     section: Arc<[u8]>,
-    /// The blocks of the section and its interfaces; `None` if they are too long, or packets depend on those before them.
+    /// The blocks of the section and its interfaces; `None` if they are too long, or packets depend on those
+    /// before them.
     head: Option<Vec<u8>>,
     /// The number in the run of the section's first interface.
     first_interface: u16,
@@ -97,7 +99,8 @@ impl Walker {
         }
     }
 
-    /// The blocks that a reader must have read to begin at the walker's place, and the number of their first interface.
+    /// The blocks that a reader must have read to begin at the walker's place, and the number of their first
+    /// interface.
     pub fn head(&self) -> Option<(&[u8], u16)> {
         Some((self.head.as_deref()?, self.first_interface))
     }
@@ -109,8 +112,8 @@ impl Walker {
         }
     }
 
-    /// Describes the packets from `pos` on in `slots`, as far as they are complete in `bytes`, and processes all
-    /// other blocks before them.
+    /// Describes the packets from `pos` on in `slots`, as far as they are complete in `bytes`, and processes
+    /// all other blocks before them.
     pub fn walk(&mut self, bytes: &[u8], pos: &mut usize, run: &mut Run, slots: &mut Slots<'_>) -> Stop {
         loop {
             let turn = if self.big {
@@ -161,8 +164,8 @@ impl Walker {
                      the file is damaged from here on"
                 ))));
             }
-            // Writes the descriptor in place: if it were built elsewhere and copied here, the copy would stall on its
-            // own stores (twice the time of the whole loop, 2026-11).
+            // Writes the descriptor in place: if it were built elsewhere and copied here, the copy would
+            // stall on its own stores (twice the time of the whole loop, 2026-11).
             let slot = &mut slots.packets[slots.found];
             let described = if block_type == ENHANCED_PACKET {
                 self.describe_enhanced::<BIG>(block, at, slot).map(|()| true)
@@ -347,8 +350,8 @@ impl Walker {
         Ok(())
     }
 
-    /// A simple packet belongs to the section's first interface, and only that interface's snap length says how much
-    /// of the packet was captured.
+    /// A simple packet belongs to the section's first interface, and only that interface's snap length says
+    /// how much of the packet was captured.
     fn describe_simple<const BIG: bool>(&self, block: &[u8], at: usize) -> Result<PacketMeta, Fault> {
         if block.len() < 16 {
             return Err(too_short("a simple packet", block.len()));
@@ -371,8 +374,8 @@ impl Walker {
     }
 }
 
-/// Keeps the options of a packet block as annotations of packet `index`: in little-endian order, without the end
-/// marker. Options after one that exceeds the block are left out.
+/// Keeps the options of a packet block as annotations of packet `index`: in little-endian order, without the
+/// end marker. Options after one that exceeds the block are left out.
 #[cold]
 fn annotate<const BIG: bool>(block: &[u8], captured_bytes: usize, index: usize, extras: &mut Extras) {
     let first = PACKET_HEAD_BYTES + captured_bytes.next_multiple_of(4);

@@ -471,8 +471,8 @@ fn files_that_cant_be_read_are_named_and_the_next_is_read() {
     assert_eq!(&*source.interfaces()[1].file, two.to_str().unwrap());
 }
 
-/// Reads files of these packets (second, byte) as one source, in blocks of this size. Returns the packets, and the
-/// number of bursts.
+/// Reads files of these packets (second, byte) as one source, in blocks of this size. Returns the packets,
+/// and the number of bursts.
 fn merged(files: &[&[(u32, u8)]], block_bytes: usize) -> (Vec<(i64, u8, u16)>, usize, CaptureReader) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let run = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! Common parts of the walkers of both formats: how a walk stops, faults, state of a run over all files, and reading
-//! numbers.
+//! Common parts of the walkers of both formats: how a walk stops, faults, state of a run over all files, and
+//! reading numbers.
 //!
-//! A *walker* reads one capture format. It receives the unread bytes of a block, describes the packets that are
-//! complete in them, and returns why it stopped. It stores no bytes and reads no input, and it does not consume the
-//! record at which it stops: another call at the same place stops in the same way. A fault after good packets
-//! therefore need not be stored: the packets are delivered, and the next walk finds the fault again, with no packets
-//! before it.
+//! A *walker* reads one capture format. It receives the unread bytes of a block, describes the packets that
+//! are complete in them, and returns why it stopped. It stores no bytes and reads no input, and it does not
+//! consume the record at which it stops: another call at the same place stops in the same way. A fault after
+//! good packets therefore need not be stored: the packets are delivered, and the next walk finds the fault
+//! again, with no packets before it.
 
 use super::findings::{Carried, Carry, Findings};
 use super::interface::Interface;
@@ -13,12 +13,12 @@ use super::options::Kept;
 use std::sync::Arc;
 use weir_packet::{BURST_PACKETS_MAX, Extras, PacketMeta, SourceErrorKind};
 
-/// Limit of bytes per record, whatever a file says. It bounds the memory that a hostile length can make the reader
-/// use; the largest records seen in practice (USB, D-Bus) are smaller.
+/// Limit of bytes per record, whatever a file says. It bounds the memory that a hostile length can make the
+/// reader use; the largest records seen in practice (USB, D-Bus) are smaller.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Limit of captured bytes per packet that is accepted even if the file's own limit is lower, as in tshark and
-/// libpcap (`MAXIMUM_SNAPLEN`): the snap length in files is often wrong.
+/// Limit of captured bytes per packet that is accepted even if the file's own limit is lower, as in tshark
+/// and libpcap (`MAXIMUM_SNAPLEN`): the snap length in files is often wrong.
 pub(crate) const PACKET_BYTES_BELIEVED: usize = 256 << 10;
 
 /// Limit of bytes kept of the options of one section or interface, and of all of them.
@@ -36,9 +36,9 @@ pub(crate) enum Stop {
     Fault(Fault),
 }
 
-/// Where a walker puts packets: the descriptors of a burst, all slots that it can have, and how many of them are
-/// used. A loop that writes into existing slots is a fifth faster than one that pushes to a vector (64-byte packets,
-/// 2026-11).
+/// Where a walker puts packets: the descriptors of a burst, all slots that it can have, and how many of them
+/// are used. A loop that writes into existing slots is a fifth faster than one that pushes to a vector
+/// (64-byte packets, 2026-11).
 pub(crate) struct Slots<'a> {
     pub packets: &'a mut [PacketMeta; BURST_PACKETS_MAX],
     pub found: usize,
@@ -113,8 +113,8 @@ impl Run {
         self.carried.push(Carry { before: self.packets + 1, bytes: bytes.into() });
     }
 
-    /// Adds an interface and numbers it. Beyond 65 536 interfaces, all further ones get the last number and are
-    /// counted: tens of thousands of rotated files must not stop a run.
+    /// Adds an interface and numbers it. Beyond 65 536 interfaces, all further ones get the last number and
+    /// are counted: tens of thousands of rotated files must not stop a run.
     pub fn admit(&mut self, interface: Interface) -> u16 {
         match u16::try_from(self.interfaces.len()) {
             Ok(number) => {

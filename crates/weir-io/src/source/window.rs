@@ -6,9 +6,10 @@
 //!                     ^pos   ^                                     ^end
 //! ```
 //!
-//! Only a record that is cut at the end of a block is ever copied: it is moved directly before the place of fresh
-//! bytes, so that reads stay large and aligned, and a decompressed block can be used as it is. A block without
-//! references is reused in place (one block then stays in the cache); otherwise the pool provides another one.
+//! Only a record that is cut at the end of a block is ever copied: it is moved directly before the place of
+//! fresh bytes, so that reads stay large and aligned, and a decompressed block can be used as it is. A block
+//! without references is reused in place (one block then stays in the cache); otherwise the pool provides
+//! another one.
 
 use super::inflate::Ring;
 use std::io::{self, ErrorKind, Read};
@@ -18,9 +19,9 @@ use weir_packet::{Block, BlockPool, Burst};
 /// Default number of bytes per read.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 
-/// Fresh bytes begin at a multiple of this. Copies from the system's pages to an address a few bytes after the start
-/// of a page, where large allocations of glibc begin, take twice as long (each load seems to wait for a store to the
-/// same offset in another page).
+/// Fresh bytes begin at a multiple of this. Copies from the system's pages to an address a few bytes after
+/// the start of a page, where large allocations of glibc begin, take twice as long (each load seems to wait
+/// for a store to the same offset in another page).
 pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// The origin of fresh bytes.
@@ -109,8 +110,8 @@ impl Window {
 
     /// Reads until `need` bytes are unread. Returns `false` if the input ends before that.
     ///
-    /// `burst` must not hold valid packets: its reference is taken back, so that its block may be reused. Memory
-    /// grows only as bytes arrive: a large `need` alone allocates nothing.
+    /// `burst` must not hold valid packets: its reference is taken back, so that its block may be reused.
+    /// Memory grows only as bytes arrive: a large `need` alone allocates nothing.
     pub fn fill(&mut self, feed: &mut Feed, need: usize, burst: &mut Burst) -> io::Result<bool> {
         self.reclaim(burst);
         match feed {
@@ -178,15 +179,16 @@ impl Window {
         spent
     }
 
-    /// Makes the window the only owner of its block, with the unread bytes directly before the first page after the
-    /// headroom (or after their own length, if they are longer) and room for a block behind them.
+    /// Makes the window the only owner of its block, with the unread bytes directly before the first page
+    /// after the headroom (or after their own length, if they are longer) and room for a block behind them.
     fn own(&mut self) {
         let tail = self.end - self.pos;
         let front = self.headroom.max(tail);
         let start = |bytes: &mut Vec<u8>| {
             let room = front + PAGE_BYTES + self.block_bytes;
             if bytes.is_empty() {
-                // The system provides zeroed pages on first access: with a small file, most are never accessed.
+                // The system provides zeroed pages on first access: with a small file, most are never
+                // accessed.
                 *bytes = vec![0; room];
             } else if bytes.len() < room {
                 bytes.resize(room, 0);

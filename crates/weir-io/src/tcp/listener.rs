@@ -19,7 +19,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on this port of `address`, or of the loopback addresses 127.0.0.1 and ::1. The system selects port 0.
+    /// Listens on this port of `address`, or of the loopback addresses 127.0.0.1 and ::1. The system selects
+    /// port 0.
     ///
     /// # Errors
     /// The address is in use, not of this host, or not permitted.
@@ -37,8 +38,8 @@ impl Listener {
         self.sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect()
     }
 
-    /// The next connection, and the address of its other end; `None` once `is_over`. Blocks. Errors concern single
-    /// connections, or pass (too many files are open), so that others are waited for.
+    /// The next connection, and the address of its other end; `None` once `is_over`. Blocks. Errors concern
+    /// single connections, or pass (too many files are open), so that others are waited for.
     pub fn accept(&self, is_over: impl Fn() -> bool) -> Option<(TcpStream, SocketAddr)> {
         while !is_over() {
             for (stream, peer) in self.sockets.iter().filter_map(|socket| socket.accept().ok()) {

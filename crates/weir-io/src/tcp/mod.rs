@@ -1,6 +1,6 @@
-//! Captures over connections: their names on the command line, and the sockets behind the names. The bytes of a
-//! connection are those of a capture file; there is no protocol around them. The clients that receive a capture:
-//! `sink/clients.rs`.
+//! Captures over connections: their names on the command line, and the sockets behind the names. The bytes of
+//! a connection are those of a capture file; there is no protocol around them. The clients that receive a
+//! capture: `sink/clients.rs`.
 //!
 //! - `listener.rs`: waits for connections
 //! - `sender.rs`: a connection that is read
@@ -23,8 +23,8 @@ use weir_udp::Name;
 /// Time for a connection to one address to be established.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Time of silence after which the system asks the other end whether it is still there, time between two such questions, and
-/// number of unanswered ones. A host that vanished is noticed after 60 s.
+/// Time of silence after which the system asks the other end whether it is still there, time between two such
+/// questions, and number of unanswered ones. A host that vanished is noticed after 60 s.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_COUNT: u32 = 3;
@@ -136,7 +136,8 @@ fn listen(text: &str) -> Option<Endpoint> {
     Some(Endpoint::Listen { address: Some(address.ip()), port: address.port() })
 }
 
-/// The addresses of a host, which is a name or an address. Blocks for the time that the system needs to look up the name.
+/// The addresses of a host, which is a name or an address. Blocks for the time that the system needs to look
+/// up the name.
 ///
 /// # Errors
 /// What went wrong, with a remedy.
@@ -154,8 +155,8 @@ fn explained(kind: ErrorKind, message: String) -> io::Error {
     io::Error::new(kind, Unreadable(message))
 }
 
-/// Connects to the first address of the host that accepts the connection. Blocks for up to 10 s for each address, and for the
-/// time that the system needs to look up the name.
+/// Connects to the first address of the host that accepts the connection. Blocks for up to 10 s for each
+/// address, and for the time that the system needs to look up the name.
 ///
 /// # Errors
 /// What went wrong, with a remedy.
@@ -189,7 +190,8 @@ pub fn connect_to(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(explained(error.kind(), message))
 }
 
-/// Lets the system notice that the other end has vanished. A system that cannot do this does not prevent the connection.
+/// Lets the system notice that the other end has vanished. A system that cannot do this does not prevent the
+/// connection.
 fn watch(stream: &TcpStream) {
     use rustix::net::sockopt;
     let _ = sockopt::set_socket_keepalive(stream, true);

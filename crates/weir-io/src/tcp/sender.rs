@@ -42,7 +42,8 @@ impl Sender {
     }
 }
 
-/// Waits for one sender. The listener closes with its first connection, so that another sender is refused instead of waiting.
+/// Waits for one sender. The listener closes with its first connection, so that another sender is refused
+/// instead of waiting.
 fn await_sender(listener: &Listener) -> io::Result<TcpStream> {
     let accepted = listener.accept(|| false);
     accepted.map(|(stream, _)| stream).ok_or_else(|| ErrorKind::NotConnected.into())

@@ -1,4 +1,5 @@
-//! Instructions: their type, operands, result types and effects, all derived from the [table](super::operations).
+//! Instructions: their type, operands, result types and effects, all derived from the
+//! [table](super::operations).
 
 use super::operations::operations;
 use super::{
@@ -223,8 +224,8 @@ macro_rules! define {
             }
 
             /// Whether the instruction has no effect but its results, and equal operands give equal results
-            /// everywhere. Such an instruction may be shared, dropped, or moved up to its operands (a load: to its
-            /// check).
+            /// everywhere. Such an instruction may be shared, dropped, or moved up to its operands (a load:
+            /// to its check).
             pub fn is_pure(&self) -> bool {
                 match self {
                     $(Op::$name { .. } => is_pure!($effect),)*

@@ -2,8 +2,8 @@
 //!
 //! Everything that follows from an instruction's operands is derived from this table: the type
 //! [`Op`](super::Op) with its operands, result types and effects (`op.rs`), the text form (`text/print.rs`,
-//! `text/parse_op.rs`), and the checks of single operands (`verify/structure.rs`). What an instruction does is written
-//! in the interpreter (`interpret/`) and in `weir-codegen`.
+//! `text/parse_op.rs`), and the checks of single operands (`verify/structure.rs`). What an instruction does
+//! is written in the interpreter (`interpret/`) and in `weir-codegen`.
 //!
 //! An entry:
 //! ```text
@@ -11,11 +11,11 @@
 //! operand     = NAME: TYPE [as WANTED] [= LEAD]
 //! ```
 //! * WORD begins the instruction's text. `[TYPE]`: the first operand, of this type, is that word.
-//! * The text has the operands in the order of the entry. LEAD is a word that stands before an operand; an operand
-//!   that may be absent (an `Option`, or an empty list) is absent together with its LEAD.
+//! * The text has the operands in the order of the entry. LEAD is a word that stands before an operand; an
+//!   operand that may be absent (an `Option`, or an empty list) is absent together with its LEAD.
 //! * WANTED is the type that an operand's values must have: a variant of [`Wanted`](super::Wanted).
-//! * A result type is `bool`, `int`, `buf`, `like OPERAND`, or `metas OPERAND` (an int for each value that a sequence
-//!   stores with a piece).
+//! * A result type is `bool`, `int`, `buf`, `like OPERAND`, or `metas OPERAND` (an int for each value that a
+//!   sequence stores with a piece).
 //! * EFFECT is `pure`, `effect`, `reads(VAR)`, `writes(VAR)`, `updates(VAR)`, `sequence` or `engine`: see
 //!   [`Op::is_pure`](super::Op::is_pure) and [`Op::touches`](super::Op::touches).
 //!
@@ -86,7 +86,8 @@ macro_rules! operations {
                 low: Value as Int,
             } -> (bool) pure;
 
-            /// Whether a pattern matches the bytes `offset .. offset + length` (clipped to the buffer; needs no check).
+            /// Whether a pattern matches the bytes `offset .. offset + length` (clipped to the buffer; needs
+            /// no check).
             Search "search" {
                 /// The pattern.
                 pattern: Pattern,
@@ -98,9 +99,9 @@ macro_rules! operations {
                 length: Value as Int,
             } -> (bool) pure;
 
-            /// The RFC 1071 sum of a number and the bytes `offset .. offset + length` as 16-bit numbers, an odd last
-            /// byte padded with a zero: 0 to 0xffff. 0 if the range exceeds the buffer (needs no check); otherwise 0
-            /// only if all operands are 0.
+            /// The RFC 1071 sum of a number and the bytes `offset .. offset + length` as 16-bit numbers, an
+            /// odd last byte padded with a zero: 0 to 0xffff. 0 if the range exceeds the buffer (needs no
+            /// check); otherwise 0 only if all operands are 0.
             Sum16 "sum16" {
                 /// The buffer.
                 buf: Value as Buf,
@@ -112,8 +113,8 @@ macro_rules! operations {
                 first: Value as Int,
             } -> (int) pure;
 
-            /// The first eight of the bytes `offset .. offset + length` (clipped to the buffer; needs no check) as one
-            /// big-endian number; missing bytes are zeros at the end.
+            /// The first eight of the bytes `offset .. offset + length` (clipped to the buffer; needs no
+            /// check) as one big-endian number; missing bytes are zeros at the end.
             Excerpt "excerpt" {
                 /// The buffer.
                 buf: Value as Buf,
@@ -129,8 +130,8 @@ macro_rules! operations {
                 flow: Value as Flow,
                 /// The variable.
                 var: Var,
-                /// The side (false: the originator's, true: the responder's), present if and only if the variable has
-                /// sides.
+                /// The side (false: the originator's, true: the responder's), present if and only if the
+                /// variable has sides.
                 side: Option<Value> as Bool = "side",
             } -> (int) reads(var);
 
@@ -146,8 +147,8 @@ macro_rules! operations {
                 value: Value as Int = "=",
             } -> () writes(var);
 
-            /// Appends a letter to a variable of kind `letters`, unless the letter is already present or the variable
-            /// is full.
+            /// Appends a letter to a variable of kind `letters`, unless the letter is already present or the
+            /// variable is full.
             Append "append" {
                 /// The flow.
                 flow: Value as Flow,
@@ -157,8 +158,8 @@ macro_rules! operations {
                 letter: Value as Int,
             } -> () updates(var);
 
-            /// Appends a letter to a variable of kind `letters`, even if the letter is present, unless the variable is
-            /// full.
+            /// Appends a letter to a variable of kind `letters`, even if the letter is present, unless the
+            /// variable is full.
             AppendAgain "append_again" {
                 /// The flow.
                 flow: Value as Flow,
@@ -168,8 +169,8 @@ macro_rules! operations {
                 letter: Value as Int,
             } -> () updates(var);
 
-            /// Inserts bytes into a sequence. The results are a status ([`crate::abi::SEQ_QUEUED`] …) and the number of
-            /// leading bytes received before.
+            /// Inserts bytes into a sequence. The results are a status ([`crate::abi::SEQ_QUEUED`] …) and the
+            /// number of leading bytes received before.
             SeqInsert "seq_insert" {
                 /// The sequence.
                 sequence: Sequence,
@@ -191,8 +192,9 @@ macro_rules! operations {
                 metas: Vec<Value> as Int = "metas",
             } -> (int, int) sequence;
 
-            /// Records that the receiver acknowledged all numbers before `at`: missing bytes before `at` will not
-            /// arrive. The next `seq_next` for the receiver's own direction returns the bytes queued behind these gaps.
+            /// Records that the receiver acknowledged all numbers before `at`: missing bytes before `at` will
+            /// not arrive. The next `seq_next` for the receiver's own direction returns the bytes queued
+            /// behind these gaps.
             SeqAcknowledge "seq_acknowledge" {
                 /// The sequence.
                 sequence: Sequence,
@@ -204,8 +206,8 @@ macro_rules! operations {
                 at: Value as Int = "at",
             } -> () sequence;
 
-            /// Records that a direction's numbers begin at `at`, because its receiver says so. No effect once numbers of
-            /// the direction have passed.
+            /// Records that a direction's numbers begin at `at`, because its receiver says so. No effect once
+            /// numbers of the direction have passed.
             SeqBegin "seq_begin" {
                 /// The sequence.
                 sequence: Sequence,
@@ -217,8 +219,8 @@ macro_rules! operations {
                 at: Value as Int = "at",
             } -> () sequence;
 
-            /// Records that a direction's numbers end with those that have passed: queued bytes are discarded, and
-            /// later ones are out of window.
+            /// Records that a direction's numbers end with those that have passed: queued bytes are
+            /// discarded, and later ones are out of window.
             SeqEnd "seq_end" {
                 /// The sequence.
                 sequence: Sequence,
@@ -228,10 +230,10 @@ macro_rules! operations {
                 side: Value as Bool = "side",
             } -> () sequence;
 
-            /// The next queued bytes that are in order: first those of the opposite direction that this packet
-            /// acknowledged. The results are whether there are any, the number of bytes missing before them, their
-            /// buffer, offset and length according to the headers, whether they belong to the opposite direction, then
-            /// the metas.
+            /// The next queued bytes that are in order: first those of the opposite direction that this
+            /// packet acknowledged. The results are whether there are any, the number of bytes missing before
+            /// them, their buffer, offset and length according to the headers, whether they belong to the
+            /// opposite direction, then the metas.
             SeqNext "seq_next" {
                 /// The sequence.
                 sequence: Sequence,
@@ -265,8 +267,8 @@ macro_rules! operations {
                 offset: Value as Int,
                 /// Number of bytes according to the headers; those beyond the buffer's end are missing.
                 length: Value as Int,
-                /// Empty, or the flags of a chunk ([`crate::abi::WHOLE_EDGE`] and others) and the values of its chunked
-                /// message.
+                /// Empty, or the flags of a chunk ([`crate::abi::WHOLE_EDGE`] and others) and the values of
+                /// its chunked message.
                 whole: Vec<Value> as Int = "whole",
             } -> () effect;
 
@@ -277,8 +279,8 @@ macro_rules! operations {
                 number: u32,
             } -> (int) effect;
 
-            /// The first contiguous run of a direction's collected bytes that may contain a message; empty if there is
-            /// none. This direction and run become the current ones.
+            /// The first contiguous run of a direction's collected bytes that may contain a message; empty if
+            /// there is none. This direction and run become the current ones.
             Messages "messages" {
                 /// The flow.
                 flow: Value as Flow,
@@ -286,19 +288,19 @@ macro_rules! operations {
                 side: Value as Bool = "side",
             } -> (buf) effect;
 
-            /// Consumes the first `done` bytes of the current run, a finished message. Returns the rest of the run, or
-            /// the next one, as [`Op::Messages`] does.
+            /// Consumes the first `done` bytes of the current run, a finished message. Returns the rest of
+            /// the run, or the next one, as [`Op::Messages`] does.
             NextMessages "next_messages" {
                 /// Number of consumed bytes of the current run.
                 done: Value as Int,
                 /// The next message is complete with this number of further bytes (0: not known yet;
-                /// [`crate::abi::MESSAGES_LOST`]: no message begins there; [`crate::abi::MESSAGES_LATER`]: continue
-                /// with the next packet).
+                /// [`crate::abi::MESSAGES_LOST`]: no message begins there; [`crate::abi::MESSAGES_LATER`]:
+                /// continue with the next packet).
                 wanted: Value as Int = "wanted",
             } -> (buf) effect;
 
-            /// Resets the counter of a loop over parts of a message; the enclosing loop over messages is bounded
-            /// separately.
+            /// Resets the counter of a loop over parts of a message; the enclosing loop over messages is
+            /// bounded separately.
             Refuel "refuel" {
                 /// The counter.
                 fuel: Fuel,
@@ -320,8 +322,9 @@ macro_rules! operations {
                 length: Value as Int,
             } -> () engine;
 
-            /// Keeps the bytes `offset .. offset + length` of a buffer (clipped to it; needs no check) until the
-            /// packet's events have been emitted. The result is the number by which an event's column refers to them.
+            /// Keeps the bytes `offset .. offset + length` of a buffer (clipped to it; needs no check) until
+            /// the packet's events have been emitted. The result is the number by which an event's column
+            /// refers to them.
             Keep "keep" {
                 /// The buffer.
                 buf: Value as Buf,
@@ -349,8 +352,8 @@ macro_rules! operations {
                 value: Value as Int,
             } -> () effect;
 
-            /// Reports values to a trace of the interpreter. Runs without a trace, and native code, ignore the
-            /// instruction.
+            /// Reports values to a trace of the interpreter. Runs without a trace, and native code, ignore
+            /// the instruction.
             Note "note" {
                 /// What is reported: an index into a list that the author of the graph keeps.
                 what: u32,

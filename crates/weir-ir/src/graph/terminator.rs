@@ -54,8 +54,8 @@ impl Terminator {
         self.for_each_target(|t| t.args.iter().for_each(|&v| f(v)));
     }
 
-    /// Calls `f` on every value that the terminator reads itself (condition, offset, key and the like), excluding
-    /// arguments.
+    /// Calls `f` on every value that the terminator reads itself (condition, offset, key and the like),
+    /// excluding arguments.
     pub fn for_each_own_operand(&self, mut f: impl FnMut(Value)) {
         match self {
             Terminator::Branch { condition, .. } => f(*condition),

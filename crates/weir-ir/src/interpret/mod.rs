@@ -1,10 +1,10 @@
 //! The reference semantics of graphs: runs a graph instruction by instruction, in plain safe code.
 //!
-//! It runs graphs that [`crate::verify`] accepts; others may cause a panic, but no undefined behaviour. Native code
-//! must behave the same on every packet. [`Interpreter::trace`] explains filter results.
+//! It runs graphs that [`crate::verify`] accepts; others may cause a panic, but no undefined behaviour.
+//! Native code must behave the same on every packet. [`Interpreter::trace`] explains filter results.
 //!
-//! A buffer always starts at the start of the frame, of a kept slice or of an input. So a source number and a length
-//! identify it, and these two are stored across lookups.
+//! A buffer always starts at the start of the frame, of a kept slice or of an input. So a source number and a
+//! length identify it, and these two are stored across lookups.
 
 mod arithmetic;
 mod flow;
@@ -64,8 +64,8 @@ impl Interpreter {
         Ok(Self { graph, layout, patterns, crossings, resumes, spare: Mutex::default() })
     }
 
-    /// Runs `body` with registers. Registers of an earlier packet need no clearing, because every value is written
-    /// before it is read.
+    /// Runs `body` with registers. Registers of an earlier packet need no clearing, because every value is
+    /// written before it is read.
     fn with_registers<R>(&self, body: impl FnOnce(&mut Registers) -> R) -> R {
         let spare = || self.spare.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut registers = spare().pop().unwrap_or_else(|| Registers::of(&self.graph));

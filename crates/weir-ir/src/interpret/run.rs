@@ -145,8 +145,8 @@ impl<'a, 't> Run<'a, 't> {
         self.go(if first { then } else { otherwise })
     }
 
-    /// Passes the arguments to the block's parameters. Reads all arguments before it writes any parameter, because a
-    /// loop may swap two.
+    /// Passes the arguments to the block's parameters. Reads all arguments before it writes any parameter,
+    /// because a loop may swap two.
     fn go(&mut self, target: &Target) -> Block {
         let Registers { values, args, .. } = &mut *self.registers;
         args.clear();

@@ -92,8 +92,8 @@ impl fmt::Display for TraceStep {
 }
 
 impl Interpreter {
-    /// Traces one packet as the first of a run: every lookup creates a flow with the packet's sender as originator, and
-    /// all bytes are in order except later fragments of a datagram.
+    /// Traces one packet as the first of a run: every lookup creates a flow with the packet's sender as
+    /// originator, and all bytes are in order except later fragments of a datagram.
     pub fn trace(&self, packet: &PacketMeta, frame: &[u8]) -> Vec<TraceStep> {
         self.trace_into(packet, frame, &mut Continuation::default())
     }

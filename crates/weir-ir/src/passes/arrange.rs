@@ -1,5 +1,5 @@
-//! Orders and renumbers the graph for readers and for code layout: blocks in the order of execution, blocks that only
-//! lead to a drop reason last; blocks and values numbered without gaps.
+//! Orders and renumbers the graph for readers and for code layout: blocks in the order of execution, blocks
+//! that only lead to a drop reason last; blocks and values numbered without gaps.
 
 use super::edit::{NONE, Order, renumber_blocks};
 use crate::graph::{Block, Graph, Inst, Terminator, Type, Value};

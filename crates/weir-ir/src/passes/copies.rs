@@ -1,9 +1,9 @@
 //! Replaces parameters that always hold the same value by that value, also around loops.
 //!
-//! Optimistic: every parameter is assumed to be a copy of the first value passed to it, until an edge passes another.
-//! This finds groups of parameters that pass one value to each other around a loop, which an analysis of single
-//! parameters cannot find (the redundant strongly connected sets of Braun et al., CC 2013, section 3.2). The value
-//! dominates every edge that passes it, and so the parameter's block.
+//! Optimistic: every parameter is assumed to be a copy of the first value passed to it, until an edge passes
+//! another. This finds groups of parameters that pass one value to each other around a loop, which an
+//! analysis of single parameters cannot find (the redundant strongly connected sets of Braun et al., CC 2013,
+//! section 3.2). The value dominates every edge that passes it, and so the parameter's block.
 
 use super::edit::{Order, Replacements, remove_params};
 use crate::graph::{Graph, Value};
@@ -30,8 +30,8 @@ pub fn run(graph: &mut Graph) -> bool {
     changed
 }
 
-/// The value that each value copies: itself, unless it is a parameter to which only one value is passed. The engine
-/// passes the parameters of the entry and of blocks after a lookup.
+/// The value that each value copies: itself, unless it is a parameter to which only one value is passed. The
+/// engine passes the parameters of the entry and of blocks after a lookup.
 fn origins(graph: &Graph, order: &Order) -> Vec<Option<Value>> {
     let mut origin: Vec<Option<Value>> = (0..graph.values.len() as u32).map(|v| Some(Value(v))).collect();
     let mut is_handed = vec![false; graph.blocks.len()];
@@ -48,8 +48,8 @@ fn origins(graph: &Graph, order: &Order) -> Vec<Option<Value>> {
             origin[param.index()] = None;
         }
     }
-    // Each parameter changes from unknown to one value to itself, so the number of rounds is at most twice the number
-    // of parameters.
+    // Each parameter changes from unknown to one value to itself, so the number of rounds is at most twice
+    // the number of parameters.
     let mut again = true;
     while again {
         again = false;

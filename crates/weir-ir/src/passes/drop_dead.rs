@@ -1,7 +1,7 @@
 //! Removes unneeded code: aggressive dead-code elimination with control dependence.
 //!
-//! All code is assumed dead until needed code needs it (Cytron et al. 1991, section 7.1). Needed from the start is code
-//! whose effects are seen outside of the graph:
+//! All code is assumed dead until needed code needs it (Cytron et al. 1991, section 7.1). Needed from the
+//! start is code whose effects are seen outside of the graph:
 //!
 //! * [`Terminator::Done`]: the drop reasons are counted;
 //! * stores in the packet's record, and notes for traces ([`Op::Note`]);
@@ -14,12 +14,13 @@
 //! * a parameter needs its arguments, and the branches that decide which edge is taken;
 //! * a `get` needs all writes of its variable;
 //! * a lookup needs the writes of its table's observed variables, and its restarts;
-//! * the instructions of a sequence need each other and all other writes of its `$seq.` variables: inserted bytes must
-//!   be taken out, or no later bytes would ever be in order.
+//! * the instructions of a sequence need each other and all other writes of its `$seq.` variables: inserted
+//!   bytes must be taken out, or no later bytes would ever be in order.
 //!
-//! Code that is not needed is removed. A branch that decides nothing jumps to the point where its paths meet again,
-//! even across a loop: loops are bounded, so the loop would have ended. Then unused declarations are removed: variables
-//! that are neither accessed nor observed, sequences, sets and patterns. Tables, events and outs keep their numbers.
+//! Code that is not needed is removed. A branch that decides nothing jumps to the point where its paths meet
+//! again, even across a loop: loops are bounded, so the loop would have ended. Then unused declarations are
+//! removed: variables that are neither accessed nor observed, sequences, sets and patterns. Tables, events
+//! and outs keep their numbers.
 
 mod declarations;
 mod postdominators;

@@ -1,7 +1,7 @@
 //! Shared by passes: definitions of values, edges between blocks, and replacement of values.
 //!
-//! Everything is indexed by number and recomputed by each pass: a graph of thousands of instructions is walked in
-//! microseconds, and nothing can become stale.
+//! Everything is indexed by number and recomputed by each pass: a graph of thousands of instructions is
+//! walked in microseconds, and nothing can become stale.
 
 use crate::graph::{Block, Graph, Op, Value};
 

@@ -1,11 +1,12 @@
-//! Handles segments that are next in order without calling the engine: the sequence's state tells whether a segment is
-//! next, and whether anything is queued.
+//! Handles segments that are next in order without calling the engine: the sequence's state tells whether a
+//! segment is next, and whether anything is queued.
 //!
-//! Rubik's "direct fast forward" and "fast forward" (Rubik, appendix D): most segments arrive in order, and nothing
-//! needs to be stored for them. The pass tests, before a `seq_insert` of a sequence that does not retain, whether the
-//! segment starts at the next number and nothing is queued. If so, it advances the flow's variables
-//! ([`crate::sequence`] defines them) and continues in a copy of the following code, in which the status is
-//! `SEQ_ORDERED` and `seq_next` returns nothing. Other passes then reduce the copy to the work that most segments need.
+//! Rubik's "direct fast forward" and "fast forward" (Rubik, appendix D): most segments arrive in order, and
+//! nothing needs to be stored for them. The pass tests, before a `seq_insert` of a sequence that does not
+//! retain, whether the segment starts at the next number and nothing is queued. If so, it advances the flow's
+//! variables ([`crate::sequence`] defines them) and continues in a copy of the following code, in which the
+//! status is `SEQ_ORDERED` and `seq_next` returns nothing. Other passes then reduce the copy to the work that
+//! most segments need.
 
 use super::region::{copy, dominated, size, split};
 use crate::abi::SEQ_ORDERED;
@@ -167,9 +168,9 @@ impl Lines<'_> {
         self.binary(BinaryOp::And, number, mask)
     }
 
-    /// Whether the segment is next in order, nothing is queued, and the count has room. The first segment of a
-    /// direction is next, whatever its number, if the sequence starts at the first number seen; else only with number
-    /// 0.
+    /// Whether the segment is next in order, nothing is queued, and the count has room. The first segment of
+    /// a direction is next, whatever its number, if the sequence starts at the first number seen; else only
+    /// with number 0.
     fn is_next(&mut self, offer: &Offer, vars: Vars) -> (Value, State) {
         let from_first = self.graph.sequences[offer.sequence.index()].from_first;
         let flags = self.get(offer, vars.flags);

@@ -1,8 +1,9 @@
 //! Folds constants: values, branches on constants, unreachable blocks.
 //!
-//! Sparse conditional constant propagation (Wegman, Zadeck 1991): all values are assumed constant and all blocks
-//! unreachable until proven otherwise, so values that are constant only because a branch is never taken are found, too.
-//! After propagation, one walk rewrites the graph, and [`simplify`] simplifies the remaining instructions.
+//! Sparse conditional constant propagation (Wegman, Zadeck 1991): all values are assumed constant and all
+//! blocks unreachable until proven otherwise, so values that are constant only because a branch is never
+//! taken are found, too. After propagation, one walk rewrites the graph, and [`simplify`] simplifies the
+//! remaining instructions.
 
 mod simplify;
 

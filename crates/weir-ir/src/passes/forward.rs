@@ -1,10 +1,10 @@
-//! Forwards flow variables: a value that was read or written on all paths is not read again, and a variable is not
-//! overwritten with the value that it has.
+//! Forwards flow variables: a value that was read or written on all paths is not read again, and a variable
+//! is not overwritten with the value that it has.
 //!
-//! [`Op::touches`] lists the reads and writes of each instruction (the read and write sets of Rubik's IR, section 5.2).
-//! A call of the engine invalidates the variables that the engine may change; a write invalidates all variables that
-//! may be the same variable of the same direction. Nothing is forwarded across lookups, because values that are live
-//! across them cost memory.
+//! [`Op::touches`] lists the reads and writes of each instruction (the read and write sets of Rubik's IR,
+//! section 5.2). A call of the engine invalidates the variables that the engine may change; a write
+//! invalidates all variables that may be the same variable of the same direction. Nothing is forwarded across
+//! lookups, because values that are live across them cost memory.
 
 use super::edit::{Order, Replacements};
 use crate::graph::{Block, Graph, Op, Terminator, Touch, Value, Var, VarKind};
@@ -65,8 +65,8 @@ enum Fits {
 }
 
 impl Forward {
-    /// The intersection over all edges to a block. Nothing is known if one edge is not yet computed, as at a loop
-    /// header.
+    /// The intersection over all edges to a block. Nothing is known if one edge is not yet computed, as at a
+    /// loop header.
     fn arriving(&self, graph: &Graph, block: Block, before: &[Block]) -> Vec<Known> {
         let mut all: Option<Vec<Known>> = None;
         for &from in before {

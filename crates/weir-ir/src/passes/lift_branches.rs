@@ -1,15 +1,16 @@
-//! Lifts branches: a condition that decides much of the following code is tested first, and the following code is
-//! duplicated, once for each result.
+//! Lifts branches: a condition that decides much of the following code is tested first, and the following
+//! code is duplicated, once for each result.
 //!
-//! Rubik's branch lifting (Rubik §5.2). Protocols are written as a list of rules with separate conditions, many of
-//! which test the same few bits: a segment without SYN, FIN and RST fails most of TCP's rules. If "is none of them
-//! set?" is tested once at the front, the other conditions become constants, and impossible cases are not tested.
+//! Rubik's branch lifting (Rubik §5.2). Protocols are written as a list of rules with separate conditions,
+//! many of which test the same few bits: a segment without SYN, FIN and RST fails most of TCP's rules. If "is
+//! none of them set?" is tested once at the front, the other conditions become constants, and impossible
+//! cases are not tested.
 //!
-//! The pass works on every part of the graph without lookups (usually a tail; a part with a lookup cannot be copied).
-//! [`trial`] tests each condition that can be evaluated at the front: it assumes the condition true, then false, and
-//! counts what becomes known. The condition that saves most work per packet is lifted if the saving pays for the copy,
-//! to the last point before everything that it decides. The pass writes the known values into each copy; other passes
-//! do the rest.
+//! The pass works on every part of the graph without lookups (usually a tail; a part with a lookup cannot be
+//! copied). [`trial`] tests each condition that can be evaluated at the front: it assumes the condition true,
+//! then false, and counts what becomes known. The condition that saves most work per packet is lifted if the
+//! saving pays for the copy, to the last point before everything that it decides. The pass writes the known
+//! values into each copy; other passes do the rest.
 
 mod trial;
 
@@ -217,8 +218,8 @@ fn asked(constants: &[Option<u64>], op: &Op) -> Option<(Condition, bool)> {
     }
 }
 
-/// The place for a condition's test: the last block, and the last position in it, before everything that the condition
-/// decides.
+/// The place for a condition's test: the last block, and the last position in it, before everything that the
+/// condition decides.
 fn place(graph: &Graph, flow: &ControlFlow, condition: Condition, outcomes: [Outcome; 2]) -> Option<Lift> {
     let touched = || outcomes.iter().flat_map(|outcome| &outcome.touched);
     let mut head = touched().next()?.0;
@@ -259,7 +260,8 @@ impl Lift {
             Terminator::Branch { condition, then: to(first), otherwise: to(rest) };
     }
 
-    /// Replaces known values by constants: values defined in the blocks, and values from above that the blocks read.
+    /// Replaces known values by constants: values defined in the blocks, and values from above that the
+    /// blocks read.
     fn write_down(
         &self,
         graph: &mut Graph,

@@ -1,8 +1,8 @@
-//! Merges blocks: chains become one block, empty blocks are skipped, and equal blocks (mostly the many ends of packets)
-//! become one.
+//! Merges blocks: chains become one block, empty blocks are skipped, and equal blocks (mostly the many ends
+//! of packets) become one.
 //!
-//! Merging saves no computation by itself. But a branch whose targets become one block decides nothing, so `drop_dead`
-//! and `fold` find more.
+//! Merging saves no computation by itself. But a branch whose targets become one block decides nothing, so
+//! `drop_dead` and `fold` find more.
 
 use super::edit::{NONE, Order, Replacements, remove_unreachable, use_counts};
 use crate::graph::{Block, Graph, Op, Target, Terminator, Value};
@@ -218,7 +218,8 @@ impl Names {
             && ended(a, &x.terminator) == ended(b, &y.terminator)
     }
 
-    /// As [`name`](Self::name), in 32 bits: local numbers count down from the maximum, above the numbers of all values.
+    /// As [`name`](Self::name), in 32 bits: local numbers count down from the maximum, above the numbers of
+    /// all values.
     fn short(&self, block: Block, value: Value) -> u32 {
         match self.local[value.index()] {
             (of, number) if of == block.0 => NONE - number,

@@ -1,11 +1,12 @@
 //! The passes: one file each, named as the pass; [`PASSES`] lists them.
 //!
-//! A pass transforms a graph that [`crate::verify`] accepts into one with the same observable behaviour on every
-//! packet: terms and reason, the packet's record, wanted events, delivered bytes, flows of observed tables and their
-//! observed variables.
+//! A pass transforms a graph that [`crate::verify`] accepts into one with the same observable behaviour on
+//! every packet: terms and reason, the packet's record, wanted events, delivered bytes, flows of observed
+//! tables and their observed variables.
 //!
-//! [`optimize`] repeats the passes until a round changes almost nothing, for a few rounds at most. To add a pass: one
-//! file with `pub fn run(graph: &mut Graph) -> bool`, one line in [`PASSES`], one folder in `filetests/passes/`.
+//! [`optimize`] repeats the passes until a round changes almost nothing, for a few rounds at most. To add a
+//! pass: one file with `pub fn run(graph: &mut Graph) -> bool`, one line in [`PASSES`], one folder in
+//! `filetests/passes/`.
 
 mod arrange;
 mod copies;
@@ -96,12 +97,13 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "arrange", doc: "orders blocks, hot ones first", run: arrange::run, when: When::Last },
 ];
 
-/// Maximum number of rounds. Most graphs take two, of which the second cleans up after the passes that run once.
+/// Maximum number of rounds. Most graphs take two, of which the second cleans up after the passes that run
+/// once.
 const ROUNDS_MAX: usize = 6;
 
-/// The rounds end when a round changes less than this fraction of the instructions. Over five filters and the eight
-/// stacks, a third and a fourth round together removed about three of five hundred instructions and took a fifth of the
-/// time of all passes (2026-11-22).
+/// The rounds end when a round changes less than this fraction of the instructions. Over five filters and the
+/// eight stacks, a third and a fourth round together removed about three of five hundred instructions and
+/// took a fifth of the time of all passes (2026-11-22).
 const STEADY: i64 = 16;
 
 /// Options of the optimizer.

@@ -1,15 +1,16 @@
 //! Shared by passes that copy part of a graph: splits a block, and copies all blocks that a block dominates.
 //!
-//! Values leave a dominated region only as arguments: a value defined in the region is not read outside. So a copy with
-//! values of its own can be added beside the region, and the rest of the graph stays unchanged.
+//! Values leave a dominated region only as arguments: a value defined in the region is not read outside. So a
+//! copy with values of its own can be added beside the region, and the rest of the graph stays unchanged.
 
 use super::edit::Order;
 use crate::build::to;
 use crate::dominators::ControlFlow;
 use crate::graph::{BinaryOp, Block, BlockData, Graph, Op, Terminator, Value};
 
-/// The blocks that `head` dominates, without `head`, each before its successors, except for back edges. `None` if one
-/// of them or `head` ends in a lookup, because the block after a lookup belongs to one lookup only.
+/// The blocks that `head` dominates, without `head`, each before its successors, except for back edges.
+/// `None` if one of them or `head` ends in a lookup, because the block after a lookup belongs to one lookup
+/// only.
 pub(super) fn dominated(graph: &Graph, flow: &ControlFlow, head: Block) -> Option<Vec<Block>> {
     let is_lookup = |block: Block| matches!(graph.block(block).terminator, Terminator::Lookup { .. });
     let below = flow.order().iter().copied().filter(|&block| block != head && flow.dominates(head, block));
@@ -33,8 +34,8 @@ pub(super) fn split(graph: &mut Graph, block: Block, at: usize) -> Block {
     rest
 }
 
-/// Appends a copy of `blocks`, which define all values that they read except those of blocks that dominate them all.
-/// Returns the first copied block; the others follow in the same order.
+/// Appends a copy of `blocks`, which define all values that they read except those of blocks that dominate
+/// them all. Returns the first copied block; the others follow in the same order.
 pub(super) fn copy(graph: &mut Graph, blocks: &[Block]) -> Block {
     let first = graph.blocks.len() as u32;
     let mut number: Vec<u32> = (0..first).collect();
@@ -73,8 +74,8 @@ pub(super) fn replace(graph: &mut Graph, blocks: impl Iterator<Item = Block>, pa
     }
 }
 
-/// By value: whether the proof of a load may use it as a root. Instructions that read such a value must keep reading
-/// it, even if its number is known.
+/// By value: whether the proof of a load may use it as a root. Instructions that read such a value must keep
+/// reading it, even if its number is known.
 pub(super) fn offsets(graph: &Graph, order: &Order) -> Vec<bool> {
     let mut is_offset = vec![false; graph.values.len()];
     loop {

@@ -4,8 +4,8 @@
 //! * A branch on a condition that was decided before becomes a jump.
 //! * A check that earlier checks prove is removed.
 //!
-//! Constants are not shared across lookups, and shared ones are rematerialized: that is cheaper than storing them while
-//! other packets' lookups are in progress.
+//! Constants are not shared across lookups, and shared ones are rematerialized: that is cheaper than storing
+//! them while other packets' lookups are in progress.
 
 use super::edit::{NONE, Order, Place, Replacements, constant_of, places};
 use crate::csr::Csr;
@@ -55,8 +55,8 @@ enum Visit {
     Leave([usize; 3]),
 }
 
-/// Divides the graph into regions. All paths to the blocks of a region have the same last lookup (or none). By block:
-/// the first block of its region, which dominates the region.
+/// Divides the graph into regions. All paths to the blocks of a region have the same last lookup (or none).
+/// By block: the first block of its region, which dominates the region.
 fn regions(graph: &Graph, order: &Order) -> Vec<u32> {
     let mut regions = vec![NONE; graph.blocks.len()];
     regions[graph.entry.index()] = graph.entry.0;
@@ -161,10 +161,10 @@ impl Share {
         }
     }
 
-    /// The roots of an offset, each with the distance from the root to the offset. A small constant has the buffer's
-    /// start as its root. Another offset is its own root; if it is the sum of a value and a constant, and the sum
-    /// cannot wrap, that value is a second root. Whatever this pass proves, [`crate::lengths`] must be able to prove as
-    /// well.
+    /// The roots of an offset, each with the distance from the root to the offset. A small constant has the
+    /// buffer's start as its root. Another offset is its own root; if it is the sum of a value and a
+    /// constant, and the sum cannot wrap, that value is a second root. Whatever this pass proves,
+    /// [`crate::lengths`] must be able to prove as well.
     fn roots(&self, graph: &Graph, offset: Value) -> [Option<(Option<Value>, u64)>; 2] {
         let constant = |v: Value| self.op(graph, v).and_then(constant_of);
         if let Some(n) = constant(offset).filter(|&n| n < EXACT) {
@@ -339,8 +339,8 @@ fn make_anew(graph: &mut Graph, order: &Order, regions: &[u32]) -> bool {
                 return copies[value.index()].1;
             }
             let op = match graph.block(from).insts.get(at as usize) {
-                // Large constants are not copied: `roots` does not recognize a large offset as a constant, so the check
-                // of a load applies only to the original value.
+                // Large constants are not copied: `roots` does not recognize a large offset as a constant, so
+                // the check of a load applies only to the original value.
                 Some(inst) if constant_of(&inst.op).is_some_and(|n| n < EXACT) => inst.op.clone(),
                 _ => return value,
             };

@@ -1,5 +1,5 @@
-//! Turns a chain of comparisons into one switch: blocks that compare the same number with constants, one after the
-//! other. A switch with one case becomes a branch.
+//! Turns a chain of comparisons into one switch: blocks that compare the same number with constants, one
+//! after the other. A switch with one case becomes a branch.
 //!
 //! Without this pass a packet tests every layer that could follow one by one; with it, once.
 
@@ -56,8 +56,8 @@ impl Facts {
         }
     }
 
-    /// The test at a block's end: the number, the constants, the target if the number is one of them, and the target if
-    /// not.
+    /// The test at a block's end: the number, the constants, the target if the number is one of them, and the
+    /// target if not.
     fn question<'g>(&self, graph: &'g Graph, block: Block) -> Option<Question<'g>> {
         match &graph.block(block).terminator {
             Terminator::Branch { condition, then, otherwise } => {
@@ -82,7 +82,8 @@ impl Facts {
         }
     }
 
-    /// Whether the values that a block computes are only used by its own terminator; such a block may be skipped.
+    /// Whether the values that a block computes are only used by its own terminator; such a block may be
+    /// skipped.
     fn only_asks(&self, graph: &Graph, block: Block) -> bool {
         let data = graph.block(block);
         let mut own = 0;

@@ -1,11 +1,13 @@
-//! Jump threading: an edge that passes constants which decide the target's branch goes directly to the branch's target.
+//! Jump threading: an edge that passes constants which decide the target's branch goes directly to the
+//! branch's target.
 //!
-//! A block whose branch depends on its parameters is copied for each edge that decides the branch. The last blocks, in
-//! which predicates become terms, are copied for edges that pass known predicates. So "ARP, therefore no predicate
-//! holds, therefore no term" becomes `done 0`, and all code that only computed the predicates is dead.
+//! A block whose branch depends on its parameters is copied for each edge that decides the branch. The last
+//! blocks, in which predicates become terms, are copied for edges that pass known predicates. So "ARP,
+//! therefore no predicate holds, therefore no term" becomes `done 0`, and all code that only computed the
+//! predicates is dead.
 //!
-//! Only small blocks are copied, only if their definitions are not used elsewhere, and only while the graph stays below
-//! a size limit.
+//! Only small blocks are copied, only if their definitions are not used elsewhere, and only while the graph
+//! stays below a size limit.
 
 use super::edit::{Order, constants, use_counts};
 use super::evaluate::evaluate;

@@ -1,5 +1,5 @@
-//! The text form of a graph: [`Graph`](crate::graph::Graph) prints with `Display` and parses with `FromStr`. Printed
-//! text that is parsed prints the same again. The grammar is at the head of [`crate::graph`].
+//! The text form of a graph: [`Graph`](crate::graph::Graph) prints with `Display` and parses with `FromStr`.
+//! Printed text that is parsed prints the same again. The grammar is at the head of [`crate::graph`].
 
 mod error;
 mod lexer;

@@ -297,8 +297,8 @@ impl Parser {
         Ok(BlockData { params, insts: vec![], terminator: Terminator::Restart })
     }
 
-    /// Infers the types of results from the operands' (parameters declare theirs). Blocks may be in any order, so this
-    /// repeats until nothing changes; a type that remains unknown becomes int.
+    /// Infers the types of results from the operands' (parameters declare theirs). Blocks may be in any
+    /// order, so this repeats until nothing changes; a type that remains unknown becomes int.
     fn infer_types(&mut self) {
         let graph = &mut self.graph;
         let mut types: Vec<Option<Type>> = vec![None; values(graph)];

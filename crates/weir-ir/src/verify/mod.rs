@@ -1,6 +1,7 @@
 //! Checks that a graph keeps the invariants at the head of [`crate::graph`], and reports all violations.
 //!
-//! * `structure`: all names exist, and types fit; `operands`: those of instructions, by the table of operations.
+//! * `structure`: all names exist, and types fit; `operands`: those of instructions, by the table of
+//!   operations.
 //! * this file: definitions dominate uses; flows, loops, limits, loads.
 //! * [`crate::lengths`]: the proof about loads.
 
@@ -105,7 +106,8 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Adds a violation, unless another check has found it: a value may be several operands of an instruction.
+    /// Adds a violation, unless another check has found it: a value may be several operands of an
+    /// instruction.
     fn add(&mut self, place: Place, message: impl Into<String>) {
         let message = message.into();
         let mut here = self.violations.iter().rev().take_while(|violation| violation.place == place);
@@ -152,8 +154,8 @@ fn check_definitions(graph: &Graph, flow: &ControlFlow, report: &mut Report<'_>)
     }
 }
 
-/// Invariant 4, flows: a flow ends at the next lookup, and all paths to a restart come from the same lookup. Invariant
-/// 8: the values across each lookup fit.
+/// Invariant 4, flows: a flow ends at the next lookup, and all paths to a restart come from the same lookup.
+/// Invariant 8: the values across each lookup fit.
 fn check_flows(graph: &Graph, flow: &ControlFlow, kept: Option<&Kept>, report: &mut Report<'_>) {
     for block in lookups(graph).into_iter().filter(|&block| flow.is_reachable(block)) {
         let live = kept.map(|kept| kept.liveness.across(graph, block)).unwrap_or_default();

@@ -9,9 +9,9 @@
 //! condition = part of conditions with "and", "or", "not", parentheses, and comparisons: measure op number
 //! ```
 //!
-//! For example `count(), sum(frame.len), distinct(ip.src) by ip.dst, tcp.dstport every 10s top 20`. The clauses come in any order,
-//! each at most once. A measure of `having` and `top` is one of the list, by its name or in full, or another one, which then has
-//! no column.
+//! For example `count(), sum(frame.len), distinct(ip.src) by ip.dst, tcp.dstport every 10s top 20`. The
+//! clauses come in any order, each at most once. A measure of `having` and `top` is one of the list, by its
+//! name or in full, or another one, which then has no column.
 
 mod parse;
 mod resolve;
@@ -150,7 +150,8 @@ pub const KEY: &str = "W0134";
 /// Two columns with one name.
 pub const NAME: &str = "W0135";
 
-/// Every code of an aggregate's own diagnostics with its meaning, for `docs/diagnostics.md`. Others are those of filters.
+/// Every code of an aggregate's own diagnostics with its meaning, for `docs/diagnostics.md`. Others are those
+/// of filters.
 pub const CODES: &[(&str, &str)] = &[
     (UNKNOWN_FUNCTION, "an unknown function of an aggregate"),
     (ARGUMENTS, "arguments that a function of an aggregate does not take"),

@@ -1,4 +1,5 @@
-//! Parses an aggregate into a tree of names and numbers. After a mistake, parsing continues at the next comma or clause.
+//! Parses an aggregate into a tree of names and numbers. After a mistake, parsing continues at the next comma
+//! or clause.
 
 use super::tree::{ConditionText, Meant, MeasureText, Tree, Word, name_of};
 use super::{CLAUSE, Comparison};

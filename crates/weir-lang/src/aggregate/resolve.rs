@@ -91,8 +91,8 @@ impl Resolver<'_, '_> {
         found
     }
 
-    /// The number that a word stands for, among values of this type. Times and intervals are numbers of nanoseconds; without a
-    /// unit, a number is one of seconds, as in filters.
+    /// The number that a word stands for, among values of this type. Times and intervals are numbers of
+    /// nanoseconds; without a unit, a number is one of seconds, as in filters.
     fn number(&mut self, word: &Word, of: ValueType) -> Option<f64> {
         let is_time = matches!(of, ValueType::Interval | ValueType::Time);
         let number = match literal::parse_number(&word.text) {

@@ -21,7 +21,8 @@ pub(super) enum Place {
     Payload,
     /// Statements, sequence, events: also variables.
     Instance,
-    /// Statements for gaps, which also run at the end of an instance, without a packet: what the instance holds.
+    /// Statements for gaps, which also run at the end of an instance, without a packet: what the instance
+    /// holds.
     Gap,
     /// A transition: also `ordered.`.
     Transition,

@@ -1,4 +1,5 @@
-//! The key of an instance: the types of its parts and its maximum size; and the context that a protocol adds to keys.
+//! The key of an instance: the types of its parts and its maximum size; and the context that a protocol adds
+//! to keys.
 
 use super::codes;
 use super::expr::{Place, Value};
@@ -95,8 +96,8 @@ impl Checker<'_> {
         source.iter().zip(destination).map(of).fold(0, u64::saturating_add)
     }
 
-    /// Words of a one-sided key, as lowering packs them: parts of more than 64 bits have their own words, smaller ones share
-    /// words.
+    /// Words of a one-sided key, as lowering packs them: parts of more than 64 bits have their own words,
+    /// smaller ones share words.
     fn one_sided_words(&self, parts: &[Value]) -> u64 {
         let (mut words, mut used) = (0_u64, 64);
         for bits in parts.iter().map(|part| self.key_bits(&part.expr)) {

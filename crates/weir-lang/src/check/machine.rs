@@ -13,7 +13,8 @@ use crate::syntax::ast;
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 
-/// Causes of events that are not transitions. A transition may be called `end` or `check`: events `on end` then mean the transition.
+/// Causes of events that are not transitions. A transition may be called `end` or `check`: events `on end`
+/// then mean the transition.
 const TRIGGERS: [(&str, Trigger); 8] = [
     ("packet", Trigger::Packet),
     ("ordered", Trigger::Ordered),
@@ -448,8 +449,8 @@ impl Checker<'_> {
         });
     }
 
-    /// An event `on end`, or `on check`. No packet belongs to it, so its columns are only what the instance holds, and nothing is
-    /// evaluated for it.
+    /// An event `on end`, or `on check`. No packet belongs to it, so its columns are only what the instance
+    /// holds, and nothing is evaluated for it.
     fn instance_event(&mut self, tree: &ast::Event, trigger: Trigger) {
         let name = &tree.name.text;
         let (word, place) = match trigger {

@@ -48,8 +48,8 @@ pub(super) fn check(
     }
 }
 
-/// Whether the protocol's ordered bytes consist of chunked messages (`wholes`): the end of a message is then known
-/// before parsing.
+/// Whether the protocol's ordered bytes consist of chunked messages (`wholes`): the end of a message is then
+/// known before parsing.
 fn is_whole(protocol: &Protocol) -> bool {
     protocol.sequence.as_ref().is_some_and(|sequence| sequence.wholes.is_some())
 }

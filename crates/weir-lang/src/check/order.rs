@@ -68,8 +68,8 @@ pub(super) fn check(trees: &[&ast::Event], protocol: &mut Protocol, diagnostics:
 /// Maximum number of paths along `with` that lead to one event.
 pub(crate) const WITH_MAX: usize = 256;
 
-/// An event `on ordered` or `on gap`, and every event with it, may happen several times on a packet, so it cannot be
-/// reported at the packet's end.
+/// An event `on ordered` or `on gap`, and every event with it, may happen several times on a packet, so it
+/// cannot be reported at the packet's end.
 fn find_repeated(trees: &[&ast::Event], protocol: &Protocol, diagnostics: &mut Vec<Diagnostic>) {
     for (at, tree) in trees.iter().enumerate() {
         let Some(after) = tree.after.first() else { continue };

@@ -647,7 +647,8 @@ impl Checker<'_> {
         Some((at, condition))
     }
 
-    /// The sequence that a clause on the other side's numbers refers to, or a mistake. `done`: the clause's participle.
+    /// The sequence that a clause on the other side's numbers refers to, or a mistake. `done`: the clause's
+    /// participle.
     fn sequence_from_first(&mut self, clause: Option<NumberTree<'_>>, done: &str) -> Option<&mut Sequence> {
         let is_fit = self.scope.two_sided && self.protocol.sequence.as_ref().is_some_and(|s| s.from_first);
         if !is_fit {

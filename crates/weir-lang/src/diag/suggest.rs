@@ -52,8 +52,8 @@ struct Rows {
     before_last: Vec<usize>,
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. If the number
-/// exceeds `max`, any number above `max`.
+/// The number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. If the
+/// number exceeds `max`, any number above `max`.
 fn edit_distance(a: &[char], b: &[char], max: usize, rows: &mut Rows) -> usize {
     let Rows { row, last, before_last } = rows;
     last.clear();

@@ -13,9 +13,9 @@
 //! direction  = "src" | "dst" | "src or dst" | "src and dst"
 //! ```
 //!
-//! `parse` returns a syntax tree (`tree`), whose values `values` converts to numbers and addresses; `relation` parses
-//! `tcp[13] & 2 != 0`, and `words` holds the tables of names. `generate` makes a [`FrameTest`] of the tree, for each
-//! link type (`link`).
+//! `parse` returns a syntax tree (`tree`), whose values `values` converts to numbers and addresses;
+//! `relation` parses `tcp[13] & 2 != 0`, and `words` holds the tables of names. `generate` makes a
+//! [`FrameTest`] of the tree, for each link type (`link`).
 
 mod generate;
 mod link;
@@ -56,8 +56,9 @@ pub(super) fn compile(text: &str, report: &mut Report) -> Result<Option<FrameTes
     generate::frame_test(text, &node, report).map(Some).ok_or(())
 }
 
-/// Splits the operators of arithmetic off words. `-` and `/` also occur in words (`10.0.0.0/8`, `tcp-syn`): they are
-/// operators at the beginning of a word, and `/` after a number. Inside brackets `:` stands before the number of bytes.
+/// Splits the operators of arithmetic off words. `-` and `/` also occur in words (`10.0.0.0/8`, `tcp-syn`):
+/// they are operators at the beginning of a word, and `/` after a number. Inside brackets `:` stands before
+/// the number of bytes.
 fn split_signs(text: &str, tokens: Vec<Token>) -> Vec<Token> {
     let mut split: Vec<Token> = Vec::with_capacity(tokens.len());
     let (mut brackets, mut is_net) = (0usize, false);

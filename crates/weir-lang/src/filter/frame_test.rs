@@ -8,15 +8,15 @@
 //! load    = 1, 2 or 4 bytes, most significant first, at the sum of a number and a constant
 //! ```
 //!
-//! Parts are evaluated in order, and only as far as needed. Numbers have 32 bits and wrap. Registers are 0 at first. A
-//! load beyond the captured bytes and a division by 0 *reject* the frame: the whole test does not hold, also inside
-//! `not`. These are the rules of the programs that libpcap makes, before its optimiser.
+//! Parts are evaluated in order, and only as far as needed. Numbers have 32 bits and wrap. Registers are 0 at
+//! first. A load beyond the captured bytes and a division by 0 *reject* the frame: the whole test does not
+//! hold, also inside `not`. These are the rules of the programs that libpcap makes, before its optimiser.
 
 use std::fmt::{self, Display, Formatter};
 use weir_packet::LinkType;
 
-/// Maximum number of iterations of a [`Test::While`], beyond which the frame is rejected. A loop steps over headers of
-/// at least eight bytes, so a loop over a frame of 64 KiB ends before.
+/// Maximum number of iterations of a [`Test::While`], beyond which the frame is rejected. A loop steps over
+/// headers of at least eight bytes, so a loop over a frame of 64 KiB ends before.
 pub const LOOP_MAX: u32 = 8_192;
 
 /// The tests for one expression: one for each link type, because offsets depend on the link type.
@@ -24,8 +24,8 @@ pub const LOOP_MAX: u32 = 8_192;
 pub struct FrameTest {
     /// The expression as written.
     pub text: String,
-    /// The link types with known headers. No test: the link type lacks a header that the expression needs, so no frame
-    /// of this link type matches.
+    /// The link types with known headers. No test: the link type lacks a header that the expression needs, so
+    /// no frame of this link type matches.
     pub links: Vec<(LinkType, Option<Test>)>,
     /// The test of all other link types, if the expression needs no headers.
     pub other: Option<Test>,

@@ -240,7 +240,8 @@ fn scale(number: &str, unit_ns: u64) -> Result<u64, Fault> {
     u64::try_from(ns).map_err(|_| large())
 }
 
-/// The time of a text in the form of filters: `2026-11-21 02:00:00.5Z` (UTC without an offset), the day alone, or seconds since 1970.
+/// The time of a text in the form of filters: `2026-11-21 02:00:00.5Z` (UTC without an offset), the day
+/// alone, or seconds since 1970.
 pub fn time_of(text: &str) -> Option<Timestamp> {
     i64::try_from(parse_time(text).ok()?).ok().map(Timestamp)
 }

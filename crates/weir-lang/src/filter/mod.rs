@@ -4,8 +4,8 @@
 //! names and constants are still text. `resolve` looks up names in a [`Catalog`], parses constants
 //! (`constant`, `literal`) by the field's type (`domain`), and returns an [`Expr`]. `dnf` converts it to a
 //! bounded disjunction of conjunctions of [`Predicate`]s. `print` converts an [`Expr`] back to text. `bpf`
-//! compiles pcap-filter(7) to one predicate on the frame (`frame_test`): `frame satisfies "tcp port 443"`. `report` collects mistakes and lists all codes.
-//! `weir-compile` splits a filter by layer.
+//! compiles pcap-filter(7) to one predicate on the frame (`frame_test`): `frame satisfies "tcp port 443"`.
+//! `report` collects mistakes and lists all codes. `weir-compile` splits a filter by layer.
 
 pub mod ast;
 mod bpf;
@@ -75,8 +75,8 @@ pub fn compile(text: &str, catalog: &dyn Catalog) -> Result<Filter, Vec<Diagnost
 
 /// Compiles a filter in the syntax of pcap-filter(7): the filter `frame satisfies "…"`.
 ///
-/// The meaning is libpcap's, before its optimiser: the offsets of headers are fixed for a link type, so tags and tunnels
-/// are not looked through, and a frame that is too short for a tested part does not match.
+/// The meaning is libpcap's, before its optimiser: the offsets of headers are fixed for a link type, so tags
+/// and tunnels are not looked through, and a frame that is too short for a tested part does not match.
 ///
 /// # Errors
 ///

@@ -108,7 +108,8 @@ pub struct Protocol {
 pub struct Extension {
     /// The protocol.
     pub of: Name,
-    /// The name of the extension. A later extension of the same protocol with the same name replaces this one.
+    /// The name of the extension. A later extension of the same protocol with the same name replaces this
+    /// one.
     pub name: Name,
     /// The clauses, in the order of the text.
     pub clauses: Vec<Clause>,

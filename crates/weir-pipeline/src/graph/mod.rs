@@ -199,8 +199,8 @@ impl<In: Send + 'static> Graph<In> {
         self.edges.push(Edge::copying(from.node, to.node, to.deliver));
     }
 
-    /// Connects an output to an input by a queue with room for `capacity` items: what follows runs on another thread. A full queue
-    /// makes the stage before it wait.
+    /// Connects an output to an input by a queue with room for `capacity` items: what follows runs on another
+    /// thread. A full queue makes the stage before it wait.
     pub fn connect_queued<T: Send + 'static>(&mut self, from: Output<T>, to: Input<T>, capacity: usize) {
         let (producer, consumer) = rtrb::RingBuffer::new(capacity.max(1));
         let send = self.add(node::sender::<T>(producer));
@@ -216,7 +216,8 @@ impl<In: Send + 'static> Graph<In> {
         self.connect(from, sink.input);
     }
 
-    /// Starts the graph. Stages without queues between them run on the thread that gives the source its items.
+    /// Starts the graph. Stages without queues between them run on the thread that gives the source its
+    /// items.
     ///
     /// # Errors
     /// What is wrong with the connections.

@@ -1,4 +1,5 @@
-//! The nodes of a graph, with their types erased: items pass in batches, and the type of a batch is checked once.
+//! The nodes of a graph, with their types erased: items pass in batches, and the type of a batch is checked
+//! once.
 
 use crate::operator::{Operator, Port};
 use crate::queue::{Message, push};

@@ -12,7 +12,8 @@ use std::marker::PhantomData;
 /// Items that wait for each other before the stages see them.
 const BATCH_ITEMS: usize = 256;
 
-/// A graph that runs: a port for its source. Items reach the stages in batches, at the latest with the next signal.
+/// A graph that runs: a port for its source. Items reach the stages in batches, at the latest with the next
+/// signal.
 pub struct RunningGraph<In> {
     part: Part,
     threads: Vec<Thread>,

@@ -107,8 +107,8 @@ fn parts_of(nodes: usize, edges: &[Edge]) -> Vec<usize> {
     part_of
 }
 
-/// Checks that no queue leads back to a thread before it: both threads would wait for each other. The thread of the source runs only when
-/// the source gets an item, so that no queue may lead there.
+/// Checks that no queue leads back to a thread before it: both threads would wait for each other. The thread
+/// of the source runs only when the source gets an item, so that no queue may lead there.
 fn check_threads(part_of: &[usize], edges: &[Edge]) -> Result<(), GraphError> {
     let rings: Vec<_> = edges.iter().filter(|edge| edge.kind == Kind::Ring).collect();
     let behind = |edge: &Edge| edges.iter().find(|next| next.from == edge.to).map_or(edge.to, |next| next.to);
@@ -142,7 +142,8 @@ impl Part {
         self.work_from(0)
     }
 
-    /// The same of the nodes from this place on. A node whose outbox is full goes on once those behind it have taken it.
+    /// The same of the nodes from this place on. A node whose outbox is full goes on once those behind it
+    /// have taken it.
     fn work_from(&mut self, first: usize) -> bool {
         let mut has_worked = false;
         for at in first..self.nodes.len() {

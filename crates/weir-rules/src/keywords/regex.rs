@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 /// Bytes of an expression.
 const BYTES_MAX: usize = 8192;
 
-/// The expression with these flags, in the syntax of the crate `regex`. Expressions with look-around or back-references stay as they are.
+/// The expression with these flags, in the syntax of the crate `regex`. Expressions with look-around or
+/// back-references stay as they are.
 ///
 /// # Errors
 /// The expression has a mistake.

@@ -175,7 +175,8 @@ fn flowint(option: &OptionText<'_>) -> Result<StateOption, Diagnostic> {
     Ok(StateOption::Flowint { name: name.to_string(), op })
 }
 
-/// `threshold:type limit, track by_src, count 1, seconds 60`; `detection_filter:track by_src, count 10, seconds 60`
+/// `threshold:type limit, track by_src, count 1, seconds 60`;
+/// `detection_filter:track by_src, count 10, seconds 60`
 fn threshold(option: &OptionText<'_>) -> Result<Threshold, Diagnostic> {
     let is_filter = option.name == "detection_filter";
     let example = match is_filter {

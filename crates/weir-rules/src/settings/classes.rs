@@ -1,4 +1,5 @@
-//! Classes of rules with their priorities (`classification.config`): `config classification: NAME,DESCRIPTION,PRIORITY`.
+//! Classes of rules with their priorities (`classification.config`):
+//! `config classification: NAME,DESCRIPTION,PRIORITY`.
 
 use super::{config, read, wrong};
 use crate::model::Rule;
@@ -81,8 +82,8 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// Adds the classes of a file; those with the same name are replaced. Returns the mistakes. `source`: the text's number in the
-    /// sources of diagnostics.
+    /// Adds the classes of a file; those with the same name are replaced. Returns the mistakes. `source`: the
+    /// text's number in the sources of diagnostics.
     pub fn read(&mut self, text: &str, source: u16) -> Vec<Diagnostic> {
         read(text, source, |line| {
             let rest = config(line, "classification", FORM)?;

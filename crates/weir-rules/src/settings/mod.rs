@@ -1,4 +1,5 @@
-//! What a sensor says about rules, in files of its own: classes, kinds of references, thresholds and suppressions.
+//! What a sensor says about rules, in files of its own: classes, kinds of references, thresholds and
+//! suppressions.
 
 mod classes;
 mod references;

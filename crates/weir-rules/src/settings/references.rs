@@ -1,4 +1,5 @@
-//! Kinds of references with the begin of their addresses (`reference.config`): `config reference: cve https://…?name=`.
+//! Kinds of references with the begin of their addresses (`reference.config`):
+//! `config reference: cve https://…?name=`.
 
 use super::{config, read, wrong};
 use rustc_hash::FxHashMap;
@@ -38,8 +39,8 @@ impl Default for References {
 }
 
 impl References {
-    /// Adds the kinds of a file; those with the same name are replaced. Returns the mistakes. `source`: the text's number in the
-    /// sources of diagnostics.
+    /// Adds the kinds of a file; those with the same name are replaced. Returns the mistakes. `source`: the
+    /// text's number in the sources of diagnostics.
     pub fn read(&mut self, text: &str, source: u16) -> Vec<Diagnostic> {
         read(text, source, |line| {
             let rest = config(line, "reference", FORM)?;

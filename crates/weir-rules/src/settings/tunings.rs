@@ -7,7 +7,8 @@
 //! rate_filter gen_id 1, sig_id 1000, track by_src, count 10, seconds 60, new_action drop, timeout 300
 //! ```
 //!
-//! `event_filter` is another word for `threshold`. The numbers 0 of `gen_id` and `sig_id` stand for all rules.
+//! `event_filter` is another word for `threshold`. The numbers 0 of `gen_id` and `sig_id` stand for all
+//! rules.
 
 use super::{read, wrong};
 use crate::groups::{Groups, HELP_ADDRESSES};
@@ -113,7 +114,8 @@ pub struct Tunings {
 }
 
 impl Tunings {
-    /// Adds the lines of a file. Returns the mistakes. `source`: the text's number in the sources of diagnostics.
+    /// Adds the lines of a file. Returns the mistakes. `source`: the text's number in the sources of
+    /// diagnostics.
     pub fn read(&mut self, text: &str, source: u16, variables: &Variables) -> Vec<Diagnostic> {
         let groups = Groups::new(variables);
         read(text, source, |line| self.line(line, &groups))
@@ -129,8 +131,8 @@ impl Tunings {
         self.rate_filters.iter().filter(move |one| one.rules.has(gid, sid))
     }
 
-    /// Sets the thresholds of a rule: that for this very rule replaces `threshold` in the rule; one for many rules holds if the rule has
-    /// none. `detection_filter` stays.
+    /// Sets the thresholds of a rule: that for this very rule replaces `threshold` in the rule; one for many
+    /// rules holds if the rule has none. `detection_filter` stays.
     pub fn apply(&self, rule: &mut Rule) {
         let mut found = self.thresholds.iter().filter(|one| one.rules.has(rule.gid, rule.sid));
         let (own, general) = (found.clone().rfind(|one| one.rules.is_one()), found.next_back());

@@ -1,7 +1,8 @@
 //! [`BoundedDecoder`]: undoes the codings of a content, with a bound on the result.
 //!
-//! Senders name several codings, wrong ones, and codings that were not applied. What is not in the coding that it is said
-//! to be in is passed on as it is, as browsers and libhtp do. The content then counts as incomplete.
+//! Senders name several codings, wrong ones, and codings that were not applied. What is not in the coding
+//! that it is said to be in is passed on as it is, as browsers and libhtp do. The content then counts as
+//! incomplete.
 
 use super::decoder::{Decoder, Stopped};
 use std::borrow::Cow;
@@ -10,7 +11,8 @@ use std::borrow::Cow;
 pub(crate) const DECODED_PER_BYTE_MAX: u64 = 256;
 /// … in addition to this many bytes.
 pub(crate) const DECODED_BYTES_FREE: u64 = 64 * 1024;
-/// Maximum number of codings that are undone. If a content has more, those applied first remain, and it counts as cut.
+/// Maximum number of codings that are undone. If a content has more, those applied first remain, and it
+/// counts as cut.
 pub(crate) const CODINGS_MAX: usize = 4;
 /// Bytes kept of a content of which nothing has been decoded yet.
 const FIRST_BYTES_MAX: usize = 1024;
@@ -18,13 +20,14 @@ const FIRST_BYTES_MAX: usize = 1024;
 /// A decoder whose output is bounded by its input.
 #[derive(Debug)]
 pub(crate) struct BoundedDecoder {
-    /// The codings, in the order in which they are undone. Without codings, the content is passed on as it is.
+    /// The codings, in the order in which they are undone. Without codings, the content is passed on as it
+    /// is.
     layers: Vec<Bounded>,
     is_cut: bool,
 }
 
-/// A layer, and the number of decoded bytes that it may still yield. Each layer has a bound, because the work of the next
-/// one grows with its output.
+/// A layer, and the number of decoded bytes that it may still yield. Each layer has a bound, because the work
+/// of the next one grows with its output.
 #[derive(Debug)]
 struct Bounded {
     layer: Layer,
@@ -42,7 +45,8 @@ struct Layer {
 }
 
 impl BoundedDecoder {
-    /// Undoes the codings that a value of Content-Encoding names, the last one first. Names of unknown codings are ignored.
+    /// Undoes the codings that a value of Content-Encoding names, the last one first. Names of unknown
+    /// codings are ignored.
     pub(crate) fn of(codings: Option<&[u8]>) -> Self {
         let codings = codings.unwrap_or_default();
         let codings: Cow<'_, [u8]> = match memchr::memchr(0, codings) {

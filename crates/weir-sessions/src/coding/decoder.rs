@@ -1,8 +1,8 @@
 //! [`Decoder`]: decodes one content coding.
 //!
-//! The memory of a decoder is bounded by the window of its coding, which the sender chooses: 32 KiB for gzip and
-//! deflate, 16 MiB for Brotli, 8 MiB for zstd (RFC 9659). Larger windows are errors. A [`Decoder`] has no bound on its
-//! output: `out` returns false at the caller's bound. A `BoundedDecoder` has one.
+//! The memory of a decoder is bounded by the window of its coding, which the sender chooses: 32 KiB for gzip
+//! and deflate, 16 MiB for Brotli, 8 MiB for zstd (RFC 9659). Larger windows are errors. A [`Decoder`] has no
+//! bound on its output: `out` returns false at the caller's bound. A `BoundedDecoder` has one.
 
 use super::gzip::Member;
 use super::step::{Step, step_inflate};
@@ -118,7 +118,8 @@ impl Decoder {
         matches!(self, Self::Gzip(_) | Self::Inflate(_) | Self::Brotli(..) | Self::Zstd(..))
     }
 
-    /// Takes the first two bytes of deflate off the front of `input`; once both are known, returns them, to be decoded.
+    /// Takes the first two bytes of deflate off the front of `input`; once both are known, returns them, to
+    /// be decoded.
     fn begin_deflate(&mut self, input: &mut &[u8]) -> Option<[u8; 2]> {
         let Self::Deflate(first) = self else { return None };
         let (taken, rest) = input.split_at(input.len().min(2 - first.len()));

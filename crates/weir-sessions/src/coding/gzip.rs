@@ -1,7 +1,7 @@
 //! One member of gzip (RFC 1952 §2.3): a header, deflate, and a trailer.
 //!
-//! The header is read here, and not by zlib, because browsers read more than zlib accepts: reserved flags, and a wrong
-//! checksum of the header. A wrong trailer is found once all of the content has been decoded.
+//! The header is read here, and not by zlib, because browsers read more than zlib accepts: reserved flags,
+//! and a wrong checksum of the header. A wrong trailer is found once all of the content has been decoded.
 
 use super::step::{Step, step_inflate};
 use flate2::{Crc, Decompress};

@@ -1,4 +1,5 @@
-//! Content codings (RFC 9110 §8.4.1): gzip, deflate, Brotli (RFC 7932) and zstd (RFC 8878), decoded as the bytes arrive.
+//! Content codings (RFC 9110 §8.4.1): gzip, deflate, Brotli (RFC 7932) and zstd (RFC 8878), decoded as the
+//! bytes arrive.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] per transaction and flow, yielded after the server's ACK or NAK.
-//! `message` parses datagrams; `transaction` has the session and its filter fields.
+//! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] per transaction and flow, yielded after the server's ACK
+//! or NAK. `message` parses datagrams; `transaction` has the session and its filter fields.
 
 mod message;
 #[cfg(test)]

@@ -13,8 +13,8 @@ use weir_packet::{Timestamp, Value};
 /// Maximum number of messages per transaction.
 pub const MESSAGES_MAX: usize = 8;
 
-/// The messages of one transaction in one flow. Broadcasts of clients and answers of servers may be two flows, and thus
-/// two transactions.
+/// The messages of one transaction in one flow. Broadcasts of clients and answers of servers may be two
+/// flows, and thus two transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DhcpTransaction {
     /// Time of the first message.

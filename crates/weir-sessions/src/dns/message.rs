@@ -64,7 +64,8 @@ pub struct Question {
     pub kind: u16,
     /// The queried class. In multicast DNS the top bit requests a unicast answer.
     pub class: u16,
-    /// Whether the question belongs to the NetBIOS name service (RFC 1002 §4.2), which shares the format of DNS.
+    /// Whether the question belongs to the NetBIOS name service (RFC 1002 §4.2), which shares the format of
+    /// DNS.
     pub is_netbios: bool,
 }
 
@@ -143,8 +144,8 @@ impl Message {
         self.answers.iter().chain(&self.authorities).chain(&self.additional)
     }
 
-    /// Reads all sections. Returns the offset at which the last one ends; `None` if a section could not be read
-    /// completely.
+    /// Reads all sections. Returns the offset at which the last one ends; `None` if a section could not be
+    /// read completely.
     fn read_sections(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = HEADER_BYTES;
         for _ in 0..self.header.counts[0] {
@@ -239,7 +240,8 @@ impl Edns {
     }
 }
 
-/// The client subnet (RFC 7871 §6): its family, two prefix lengths in bits, and the significant bytes of the address.
+/// The client subnet (RFC 7871 §6): its family, two prefix lengths in bits, and the significant bytes of the
+/// address.
 fn read_subnet(data: &[u8]) -> Option<(IpAddr, u8, u8)> {
     let ([0, family, source_bits, scope_bits], address) = data.split_first_chunk::<4>()? else {
         return None;

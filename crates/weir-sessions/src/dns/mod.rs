@@ -1,5 +1,5 @@
-//! DNS over UDP and TCP (RFC 1035, RFC 7766), and the protocols that share its messages: multicast DNS (RFC 6762),
-//! LLMNR (RFC 4795) and NetBIOS name service (RFC 1002).
+//! DNS over UDP and TCP (RFC 1035, RFC 7766), and the protocols that share its messages: multicast DNS (RFC
+//! 6762), LLMNR (RFC 4795) and NetBIOS name service (RFC 1002).
 //!
 //! One [`DnsTransaction`] per query and answer. Bottom up:
 //!

@@ -1,7 +1,7 @@
 //! Domain names (RFC 1035 §3.1 and §4.1.4): labels and compression pointers → text.
 //!
-//! A pointer may lead forward as well as back: the RFC forbids it, but resolvers accept it. The number of jumps and the
-//! length of the name bound the work.
+//! A pointer may lead forward as well as back: the RFC forbids it, but resolvers accept it. The number of
+//! jumps and the length of the name bound the work.
 
 use std::fmt::Write;
 
@@ -11,11 +11,11 @@ const NAME_BYTES_MAX: usize = 255;
 /// Maximum number of compression pointers per name: the maximum number of its labels.
 const JUMPS_MAX: usize = 127;
 
-/// Reads the name at offset `at` of a message. Returns its text with upper and lower case as sent, and the offset of
-/// what follows. The root is `.`.
+/// Reads the name at offset `at` of a message. Returns its text with upper and lower case as sent, and the
+/// offset of what follows. The root is `.`.
 ///
-/// Valid UTF-8 (RFC 6762 §16) is kept; other bytes and control characters become `\x9f`, a dot within a label `\.`, a
-/// backslash `\\`. `None` if the name is too long or truncated, or a pointer is invalid.
+/// Valid UTF-8 (RFC 6762 §16) is kept; other bytes and control characters become `\x9f`, a dot within a label
+/// `\.`, a backslash `\\`. `None` if the name is too long or truncated, or a pointer is invalid.
 pub(super) fn read(message: &[u8], at: usize) -> Option<(String, usize)> {
     let mut text = String::new();
     let (mut at, mut behind, mut jumps, mut wire_bytes) = (at, None, 0, 1);
@@ -100,8 +100,8 @@ fn push_escaped(text: &mut String, byte: u8) {
     let _ = write!(text, "\\x{byte:02x}"); // writing to a String never fails
 }
 
-/// Decodes a NetBIOS name (RFC 1001 §14.1): 32 letters from A to P encode 16 bytes, padded with spaces. The last byte
-/// is the type of service.
+/// Decodes a NetBIOS name (RFC 1001 §14.1): 32 letters from A to P encode 16 bytes, padded with spaces. The
+/// last byte is the type of service.
 pub(super) fn decode_netbios(text: &str) -> Option<String> {
     let label = text.split('.').next()?.as_bytes();
     if label.len() != 32 || !label.iter().all(|letter| (b'a'..=b'p').contains(&letter.to_ascii_lowercase())) {

@@ -1,10 +1,10 @@
 //! [`DnsParser`]: matches queries and answers of both directions; yields one [`DnsTransaction`] per pair.
 //!
-//! An answer belongs to the oldest query of the other side with the same ID and question (RFC 5452 §4); an answer
-//! without question belongs to the oldest query with its ID. Unmatched messages wait: at most [`WAITING_MAX`] of them,
-//! of at most [`WAITING_BYTES_MAX`] bytes together. Beyond these bounds, and at the end of the connection, they are
-//! yielded alone. A retransmitted query is a transaction of its own. If a zone transfer has several messages, its first
-//! message is the answer.
+//! An answer belongs to the oldest query of the other side with the same ID and question (RFC 5452 §4); an
+//! answer without question belongs to the oldest query with its ID. Unmatched messages wait: at most
+//! [`WAITING_MAX`] of them, of at most [`WAITING_BYTES_MAX`] bytes together. Beyond these bounds, and at the
+//! end of the connection, they are yielded alone. A retransmitted query is a transaction of its own. If a
+//! zone transfer has several messages, its first message is the answer.
 
 use super::message::Message;
 use super::transaction::DnsTransaction;

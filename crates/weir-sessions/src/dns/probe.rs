@@ -1,5 +1,5 @@
-//! Detects DNS. DNS has no signature, so the first message must parse completely; on known ports, a header with a
-//! question is enough.
+//! Detects DNS. DNS has no signature, so the first message must parse completely; on known ports, a header
+//! with a question is enough.
 
 use super::PROTOCOL;
 use super::message::{HEADER_BYTES, Header, Message};
@@ -49,8 +49,9 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     }
 }
 
-/// Over TCP each message has a length prefix (RFC 1035 §4.2.2). On a known port, bytes after the first question do not
-/// matter; on other ports, only the complete message counts. So the result does not depend on segmentation.
+/// Over TCP each message has a length prefix (RFC 1035 §4.2.2). On a known port, bytes after the first
+/// question do not matter; on other ports, only the complete message counts. So the result does not depend on
+/// segmentation.
 fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     let Some(([high, low], rest)) = bytes.split_first_chunk::<2>() else { return Fit::Open };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
@@ -94,8 +95,8 @@ fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
     }
 }
 
-/// Whether the available bytes of the header are plausible: a known operation, a reserved bit of zero, and no answer
-/// records in queries.
+/// Whether the available bytes of the header are plausible: a known operation, a reserved bit of zero, and no
+/// answer records in queries.
 fn is_header_possible(bytes: &[u8], is_port_known: bool) -> bool {
     let word = |at: usize| bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let flags = word(2).unwrap_or(0);

@@ -1,12 +1,13 @@
-//! Resource records (RFC 1035 §3.2, §4.1.3, and the RFCs of the types): their contents, and how a log shows them.
+//! Resource records (RFC 1035 §3.2, §4.1.3, and the RFCs of the types): their contents, and how a log shows
+//! them.
 
 use super::name;
 use super::names;
 use crate::wire::hex;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Maximum bytes kept of the strings of a TXT record. Longer ones occur in zone dumps and tunnels; the first part is
-/// enough.
+/// Maximum bytes kept of the strings of a TXT record. Longer ones occur in zone dumps and tunnels; the first
+/// part is enough.
 pub const TXT_BYTES_MAX: usize = 4096;
 
 /// Maximum number of elements per list in a record: types of NSEC, parameters of SVCB.

@@ -1,4 +1,5 @@
-//! [`DnsTransaction`]: a query with its answer, or one of them if the other was not seen; and its filter fields.
+//! [`DnsTransaction`]: a query with its answer, or one of them if the other was not seen; and its filter
+//! fields.
 
 use super::message::{Edns, Message, Question};
 use super::names;
@@ -40,7 +41,8 @@ impl DnsTransaction {
         self.asking().map(|message| message.header.id)
     }
 
-    /// The queried name. For a response without question whose query was not seen, the owner name of its first record.
+    /// The queried name. For a response without question whose query was not seen, the owner name of its
+    /// first record.
     pub fn name(&self) -> Option<&str> {
         match self.question() {
             Some(question) => Some(&question.name),

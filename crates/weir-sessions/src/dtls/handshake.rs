@@ -1,4 +1,5 @@
-//! [`DtlsHandshake`]: a TLS handshake over datagrams, and its filter fields. It shares the log and the columns of TLS.
+//! [`DtlsHandshake`]: a TLS handshake over datagrams, and its filter fields. It shares the log and the
+//! columns of TLS.
 
 use crate::Session;
 use crate::session::session_fields;

@@ -1,8 +1,9 @@
-//! DTLS: the handshakes of DTLS 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147), which are those of TLS in datagrams.
+//! DTLS: the handshakes of DTLS 1.0 to 1.3 (RFC 4347, RFC 6347, RFC 9147), which are those of TLS in
+//! datagrams.
 //!
-//! One [`DtlsHandshake`] per flow, yielded once all of its unencrypted part has been read. `record` splits datagrams
-//! into records, `parser` reassembles messages, which `tls` parses, and `handshake` has the session and its filter
-//! fields.
+//! One [`DtlsHandshake`] per flow, yielded once all of its unencrypted part has been read. `record` splits
+//! datagrams into records, `parser` reassembles messages, which `tls` parses, and `handshake` has the session
+//! and its filter fields.
 
 mod handshake;
 mod parser;

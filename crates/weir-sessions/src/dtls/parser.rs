@@ -1,7 +1,7 @@
 //! [`DtlsParser`]: turns datagrams of both directions into one [`DtlsHandshake`].
 //!
-//! Messages are read once they are complete, in any order of their fragments. Retransmitted messages are recognised by
-//! their number and ignored. The handshake ends, and is yielded, when
+//! Messages are read once they are complete, in any order of their fragments. Retransmitted messages are
+//! recognised by their number and ignored. The handshake ends, and is yielded, when
 //! * both sides have sent encrypted records;
 //! * an unencrypted fatal alert or close_notify arrives;
 //! * one side encrypts but the other sends nothing, or no further message can be read;
@@ -49,8 +49,8 @@ struct Side {
     has_ciphertext: bool,
 }
 
-/// Parses the handshake of one flow. Holds at most the hellos and certificate chains that it has read, and three
-/// incomplete messages of 64 KiB per direction.
+/// Parses the handshake of one flow. Holds at most the hellos and certificate chains that it has read, and
+/// three incomplete messages of 64 KiB per direction.
 #[derive(Debug, Default)]
 pub struct DtlsParser {
     sides: [Side; 2],

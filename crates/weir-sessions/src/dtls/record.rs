@@ -1,4 +1,5 @@
-//! Records of DTLS (RFC 6347 §4.1, RFC 9147 §4) and the fragments of handshake messages in them (RFC 6347 §4.2.2).
+//! Records of DTLS (RFC 6347 §4.1, RFC 9147 §4) and the fragments of handshake messages in them (RFC 6347
+//! §4.2.2).
 
 use crate::wire::Reader;
 
@@ -24,8 +25,8 @@ impl<'a> Record<'a> {
     pub(super) fn next(datagram: &mut &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let content = reader.u8()?;
-        // The unified header of DTLS 1.3 (RFC 9147 §4): 001 and flags. Its length is optional, so the rest of the
-        // datagram is taken as one record.
+        // The unified header of DTLS 1.3 (RFC 9147 §4): 001 and flags. Its length is optional, so the rest of
+        // the datagram is taken as one record.
         if content >> 5 == 1 {
             let body = std::mem::take(datagram);
             return Some(Self { content: APPLICATION_DATA, epoch: (content & 3).into(), body });
@@ -59,7 +60,8 @@ pub(super) struct Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// Takes the next fragment off an unencrypted handshake record; `None` if it is truncated, or exceeds its message.
+    /// Takes the next fragment off an unencrypted handshake record; `None` if it is truncated, or exceeds its
+    /// message.
     pub(super) fn next(reader: &mut Reader<'a>) -> Option<Self> {
         let (kind, length, sequence) = (reader.u8()?, reader.u24()? as usize, reader.u16()?);
         let offset = reader.u24()? as usize;

@@ -1,4 +1,5 @@
-//! FTP (RFC 959), with its extensions for IPv6 (RFC 2428) and TLS (RFC 4217): one session per command and reply.
+//! FTP (RFC 959), with its extensions for IPv6 (RFC 2428) and TLS (RFC 4217): one session per command and
+//! reply.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! [`FtpParser`]: turns lines of both directions into [`FtpExchange`]s.
 //!
-//! The side that sends replies, which begin with three digits, is the server. A reply answers the oldest command;
-//! replies 100 to 199 are preliminary (RFC 959 §4.2.1).
+//! The side that sends replies, which begin with three digits, is the server. A reply answers the oldest
+//! command; replies 100 to 199 are preliminary (RFC 959 §4.2.1).
 
 use super::address::{DataChannel, Transport, read_extended, read_extended_port, read_host_port};
 use super::exchange::FtpExchange;
@@ -84,8 +84,8 @@ impl SessionParser for FtpParser {
 }
 
 impl FtpParser {
-    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) after AUTH, or after a
-    /// gap that may contain AUTH.
+    /// Whether the client begins TLS instead of a command: a handshake record (RFC 8446 §5.1) after AUTH, or
+    /// after a gap that may contain AUTH.
     fn begins_tls(&self, from: Direction, rest: &[u8]) -> bool {
         let is_asked = self.waiting.newest().is_some_and(|last| last.command.as_deref() == Some("AUTH"));
         rest[0] == 22
@@ -94,8 +94,8 @@ impl FtpParser {
             && (is_asked || self.has_gap)
     }
 
-    /// Takes a line of the client. A line that is not text becomes an exchange without command, since the server may
-    /// answer it.
+    /// Takes a line of the client. A line that is not text becomes an exchange without command, since the
+    /// server may answer it.
     fn take_command(&mut self, line: &[u8], time: Timestamp, sessions: &mut Vec<Box<dyn Session>>) {
         let line = without_signals(line);
         let start = line.iter().position(u8::is_ascii_alphabetic).unwrap_or(line.len());

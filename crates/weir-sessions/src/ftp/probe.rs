@@ -1,5 +1,5 @@
-//! Detects FTP: a greeting that names it, or commands of FTP alone. SMTP greets with the same code, and POP3 also has
-//! USER.
+//! Detects FTP: a greeting that names it, or commands of FTP alone. SMTP greets with the same code, and POP3
+//! also has USER.
 
 use super::PROTOCOL;
 use crate::smtp::probe::{Says, says};
@@ -25,8 +25,8 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     if asks == Probe::NotForUs || !is_greeting(server) {
         return Probe::NotForUs;
     }
-    // A greeting that names no protocol is enough on the FTP port, or with a typical command: its further lines would
-    // come too late.
+    // A greeting that names no protocol is enough on the FTP port, or with a typical command: its further
+    // lines would come too late.
     let said = memchr(b'\n', server).is_some_and(|end| says(&server[..end]) == Says::Nothing);
     let is_known = memchr(b'\n', client).is_some() && !is_common(client);
     if asks == Probe::Certain || (said && is_known) || ((said || is_known) && PROTOCOL.ports.contains(&port))

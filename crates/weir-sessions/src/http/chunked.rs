@@ -1,5 +1,6 @@
-//! The chunked transfer coding (RFC 9112 §7.1): finds the data and the end of the body. Of the body, only the size of the
-//! first chunk is kept: a body that does not begin with a size is not chunked, whatever its head says.
+//! The chunked transfer coding (RFC 9112 §7.1): finds the data and the end of the body. Of the body, only the
+//! size of the first chunk is kept: a body that does not begin with a size is not chunked, whatever its head
+//! says.
 //!
 //! As for browsers and libhtp, blanks and empty lines may precede a size, and control bytes may follow it.
 

@@ -21,8 +21,8 @@ pub struct HttpMessage {
     pub head: Head,
     /// Time of the first byte.
     pub time: Timestamp,
-    /// Length of the content without transfer coding, but with content coding (compressed). Includes missing bytes that
-    /// certainly belonged to the content.
+    /// Length of the content without transfer coding, but with content coding (compressed). Includes missing
+    /// bytes that certainly belonged to the content.
     pub body_bytes: u64,
     /// Number of bytes of the content missing in the capture.
     pub lost_bytes: u64,
@@ -54,8 +54,8 @@ impl HttpMessage {
         }
     }
 
-    /// Counts bytes of the content, keeps the first ones, and passes all on to `contents`. Returns whether the content is as long as
-    /// `early` sessions want.
+    /// Counts bytes of the content, keeps the first ones, and passes all on to `contents`. Returns whether
+    /// the content is as long as `early` sessions want.
     #[must_use]
     pub(super) fn take_body(
         &mut self,
@@ -102,7 +102,8 @@ impl HttpMessage {
         self.content.as_ref()
     }
 
-    /// Ends the content; `is_over`: the message has ended. Returns the number of contents that a bound cut: 0 or 1.
+    /// Ends the content; `is_over`: the message has ended. Returns the number of contents that a bound cut: 0
+    /// or 1.
     pub(super) fn end_body(&self, is_over: bool) -> u64 {
         let is_whole = is_over && self.flaw.is_none() && self.lost_bytes == 0;
         u64::from(self.content.as_ref().is_some_and(|content| content.end(is_whole)))
@@ -113,7 +114,8 @@ impl HttpMessage {
         self.flaw.get_or_insert(flaw);
     }
 
-    /// The media type, detected in the first bytes of the content after undoing gzip, deflate or Brotli. Not cached.
+    /// The media type, detected in the first bytes of the content after undoing gzip, deflate or Brotli. Not
+    /// cached.
     pub fn media_type(&self) -> Option<&'static str> {
         media::sniff(&self.body_start, self.head.header("content-encoding"))
     }
@@ -129,8 +131,8 @@ impl HttpMessage {
     }
 }
 
-/// The value of Content-Length: `None` without the header, an error if it is no number or has several values (RFC 9112
-/// §6.3).
+/// The value of Content-Length: `None` without the header, an error if it is no number or has several values
+/// (RFC 9112 §6.3).
 pub(super) fn read_content_length(head: &Head) -> Option<Result<u64, ()>> {
     let mut values = head.all("content-length").flat_map(|value| value.split(|byte| *byte == b','));
     let read = |value: &[u8]| -> Result<u64, ()> {
@@ -211,8 +213,8 @@ impl HttpExchange {
         Self { early: Some(reached), ..self.clone() }
     }
 
-    /// Ends the contents of both messages; whether each message has ended. Returns the number of contents that a bound
-    /// cut.
+    /// Ends the contents of both messages; whether each message has ended. Returns the number of contents
+    /// that a bound cut.
     pub(super) fn end_bodies(&self, is_request_over: bool, is_response_over: bool) -> u64 {
         let end = |message: &Option<HttpMessage>, is_over| {
             message.as_ref().map_or(0, |message| message.end_body(is_over))

@@ -1,5 +1,6 @@
-//! The filter fields of an exchange, one line each: Wireshark's name first, then ours; columns have the names of Zeek's
-//! `http.log`. If both request and response may have a header, the plain name is a list of both values.
+//! The filter fields of an exchange, one line each: Wireshark's name first, then ours; columns have the names
+//! of Zeek's `http.log`. If both request and response may have a header, the plain name is a list of both
+//! values.
 
 use super::exchange::{HttpExchange, HttpMessage};
 use super::files;
@@ -12,8 +13,8 @@ use crate::values::{collect_numbers, owned_texts as texts, readable};
 use std::borrow::Cow;
 use weir_packet::Value;
 
-/// The length of a body. Absent if no content was seen but bytes are missing or unreadable, since it is then unknown
-/// whether there was a body.
+/// The length of a body. Absent if no content was seen but bytes are missing or unreadable, since it is then
+/// unknown whether there was a body.
 fn body_length(message: Option<&HttpMessage>) -> Value<'_> {
     match message {
         Some(HttpMessage { flaw: Some(Flaw::Gap | Flaw::Malformed), body_bytes: 0, .. }) => Value::Absent,

@@ -14,15 +14,15 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     files.map(|file| Box::new(file) as Box<dyn Session>).collect()
 }
 
-/// The number of a body among the files of its connection, derived from time, exchange and direction. Exchanges are
-/// numbered anew after a CONNECT.
+/// The number of a body among the files of its connection, derived from time, exchange and direction.
+/// Exchanges are numbered anew after a CONNECT.
 pub(super) fn number(exchange: &HttpExchange, message: &HttpMessage) -> u64 {
     let time = exchange.time().map_or(0, |time| time.0 as u64);
     time << 12 ^ u64::from(exchange.depth) << 1 ^ u64::from(!message.head.is_request())
 }
 
-/// The file name that a message gives its content (RFC 6266; or else a parameter of Content-Type). For forms in several
-/// parts (RFC 7578), the first name in the kept start of the body.
+/// The file name that a message gives its content (RFC 6266; or else a parameter of Content-Type). For forms
+/// in several parts (RFC 7578), the first name in the kept start of the body.
 pub(super) fn name(message: &HttpMessage) -> Option<String> {
     let named = |header, parameter| name_in_header(message.head.header(header)?, parameter);
     named("content-disposition", "filename").or_else(|| named("content-type", "name")).or_else(|| {

@@ -1,7 +1,7 @@
 //! [`Head`]: start line and header lines of a message, stored as one block with spans into it.
 //!
-//! A head is copied once and not split further: a header line is two spans of the copy. HTTP/2 builds the same type
-//! from its header list, so all code above handles one type.
+//! A head is copied once and not split further: a header line is two spans of the copy. HTTP/2 builds the
+//! same type from its header list, so all code above handles one type.
 
 use super::line_ends::line_at;
 use super::start_line::{StartLine, Version, is_token};
@@ -34,7 +34,8 @@ enum Start {
     Response { code: u16, phrase: Span },
 }
 
-/// The start line and the header lines of a message. At most [`HEAD_BYTES_MAX`] bytes and [`HEAD_LINES_MAX`] lines.
+/// The start line and the header lines of a message. At most [`HEAD_BYTES_MAX`] bytes and [`HEAD_LINES_MAX`]
+/// lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     block: Box<[u8]>,
@@ -48,8 +49,8 @@ pub struct Head {
 }
 
 impl Head {
-    /// Parses a block of a start line and header lines, up to an empty line or the end of the block; `None` if it does
-    /// not begin with a start line.
+    /// Parses a block of a start line and header lines, up to an empty line or the end of the block; `None`
+    /// if it does not begin with a start line.
     pub(crate) fn parse(block: &[u8]) -> Option<Self> {
         let (parsed, after) = StartLine::first(block)?;
         let at = |part: &[u8]| Span::of(part, block);
@@ -69,7 +70,8 @@ impl Head {
     }
 
     fn read_lines(&mut self, mut at: usize) {
-        // The start of the last line, if the line is a name without a colon. The colon may follow in a folded line.
+        // The start of the last line, if the line is a name without a colon. The colon may follow in a folded
+        // line.
         let mut name_start = None;
         while let Some(line) = line_at(&self.block, at) {
             if line.is_last {
@@ -118,7 +120,8 @@ impl Head {
         }
     }
 
-    /// Start line and header lines as sent, with the line ends; folded lines are joined. Of HTTP/2, the same as HTTP/1 would be.
+    /// Start line and header lines as sent, with the line ends; folded lines are joined. Of HTTP/2, the same
+    /// as HTTP/1 would be.
     pub fn bytes(&self) -> &[u8] {
         &self.block
     }
@@ -185,7 +188,8 @@ impl Head {
         self.all(name).next()
     }
 
-    /// All values of a header; `name` must be in lower case. Zero bytes in names are ignored, as by browsers and libhtp.
+    /// All values of a header; `name` must be in lower case. Zero bytes in names are ignored, as by browsers
+    /// and libhtp.
     pub fn all<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let is_it = move |line: &&Line| {
             // Compare lengths first: most names differ in length.
@@ -256,8 +260,8 @@ fn is_but_for_zeros(found: &[u8], name: &str) -> bool {
     found.map(u8::to_ascii_lowercase).eq(name.bytes())
 }
 
-/// Whether a folded line is a header of its own: browsers and libhtp find the length and the coding of a body in it. No value
-/// goes on so by chance.
+/// Whether a folded line is a header of its own: browsers and libhtp find the length and the coding of a body
+/// in it. No value goes on so by chance.
 fn decides_over_body(line: &[u8]) -> bool {
     let line = line.trim_ascii_start();
     let names = ["content-length", "content-encoding", "transfer-encoding"];

@@ -277,8 +277,8 @@ fn request_framing(head: &Head) -> Framing {
     }
 }
 
-/// What follows the head of a response to a request with this method. Some servers send bodies that they must not send
-/// (RFC 9112 §6.3), and browsers show them; so they are looked for if the head states one.
+/// What follows the head of a response to a request with this method. Some servers send bodies that they must
+/// not send (RFC 9112 §6.3), and browsers show them; so they are looked for if the head states one.
 fn after_response(head: &Head, method: Option<&[u8]>) -> Next {
     let (code, framing) = (head.code(), response_framing(head));
     let has_body = match framing {
@@ -308,8 +308,8 @@ fn response_framing(head: &Head) -> Framing {
     }
 }
 
-/// Whether a transfer coding may be chunked; `None` without transfer coding. Browsers and libhtp look for the word in any
-/// place, and ignore zero bytes.
+/// Whether a transfer coding may be chunked; `None` without transfer coding. Browsers and libhtp look for the
+/// word in any place, and ignore zero bytes.
 fn is_chunked(head: &Head) -> Option<bool> {
     let list = head.list("transfer-encoding")?;
     let letters: Vec<u8> = list.iter().filter(|byte| **byte != 0).map(u8::to_ascii_lowercase).collect();

@@ -1,6 +1,7 @@
 //! Where lines and heads end (RFC 9112 §2.2).
 //!
-//! Lines end in CRLF or bare LF. Browsers and libhtp also read these, and servers that evade inspection send them:
+//! Lines end in CRLF or bare LF. Browsers and libhtp also read these, and servers that evade inspection send
+//! them:
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -43,7 +44,8 @@ impl HeadEnd {
     }
 }
 
-/// The end of the head at the beginning of `bytes`: after its empty line. `from` is in its first line, or at its end.
+/// The end of the head at the beginning of `bytes`: after its empty line. `from` is in its first line, or at
+/// its end.
 pub(super) fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from + 1;
     loop {

@@ -63,8 +63,8 @@ const MARKUP: &[(&[u8], &str)] = &[
     (b"<soap", "application/xml"),
 ];
 
-/// The media type of content that begins with `bytes`; none if unknown. `coding` is its Content-Encoding: gzip, deflate,
-/// Brotli and zstd are decoded.
+/// The media type of content that begins with `bytes`; none if unknown. `coding` is its Content-Encoding:
+/// gzip, deflate, Brotli and zstd are decoded.
 pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str> {
     if bytes.is_empty() {
         return None;
@@ -170,8 +170,8 @@ mod tests {
         assert_eq!(sniff(&packed, Some(b"gzip")), Some("text/html"));
         assert_eq!(sniff(&packed, None), Some("application/x-gzip"));
         assert_eq!(sniff(&packed, Some(b"br")), None);
-        // Output of Debian's brotli for `<html><body>` and eight paragraphs; and its first bytes, which are code tables
-        // only.
+        // Output of Debian's brotli for `<html><body>` and eight paragraphs; and its first bytes, which are
+        // code tables only.
         let brotli = b"\x1f\x9b\x00\x00\xa4}x\xc2\xe0\x82C\x0e\\\x8e_\xc8\x91&\x845\x85\xa6+*\t*=\x8cnf \xb3\xa0\xd7\xd2\xfc/\x05";
         assert_eq!(sniff(brotli, Some(b"br")), Some("text/html"));
         assert_eq!(sniff(&brotli[..4], Some(b"br")), None);

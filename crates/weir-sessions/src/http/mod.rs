@@ -1,8 +1,8 @@
 //! HTTP: HTTP/1.0 and 1.1 (RFC 9112), and unencrypted HTTP/2 (RFC 9113).
 //!
-//! One [`HttpExchange`] per request and response, for all versions, yielded once both have ended. Bodies are counted;
-//! only their first bytes are kept, and all are passed on if the run asks for contents ([`crate::Contents`]). On demand,
-//! exchanges are yielded [early](crate::Session::is_early), too. Bottom up:
+//! One [`HttpExchange`] per request and response, for all versions, yielded once both have ended. Bodies are
+//! counted; only their first bytes are kept, and all are passed on if the run asks for contents
+//! ([`crate::Contents`]). On demand, exchanges are yielded [early](crate::Session::is_early), too. Bottom up:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -16,8 +16,8 @@
 //! | `files` | bodies as files |
 //! | `plain`, `view` | HTTP/1 with decoded bodies, for people |
 //!
-//! After 101 (Upgrade) or a successful CONNECT the connection is handed over to another protocol. HTTP/2 after
-//! `Upgrade: h2c` returns to this parser.
+//! After 101 (Upgrade) or a successful CONNECT the connection is handed over to another protocol. HTTP/2
+//! after `Upgrade: h2c` returns to this parser.
 
 mod chunked;
 mod exchange;

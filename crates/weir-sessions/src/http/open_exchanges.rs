@@ -1,12 +1,13 @@
-//! [`OpenExchanges`]: matches HTTP/1 requests and responses. A response answers the oldest unanswered request (RFC 9112
-//! §9.3).
+//! [`OpenExchanges`]: matches HTTP/1 requests and responses. A response answers the oldest unanswered request
+//! (RFC 9112 §9.3).
 //!
-//! Exchanges are yielded in order, each once its request and its final response have ended; on demand, at the end of the request, too. At most [`UNANSWERED_MAX`]
-//! exchanges are open; beyond that, the oldest is yielded as it is.
+//! Exchanges are yielded in order, each once its request and its final response have ended; on demand, at the
+//! end of the request, too. At most [`UNANSWERED_MAX`] exchanges are open; beyond that, the oldest is yielded
+//! as it is.
 //!
-//! `crate::pairing` does not fit: it pairs complete messages. Here a response may begin, or even end, before its
-//! request has ended, both messages grow while they are open, and an exchange with both messages still waits for
-//! earlier ones.
+//! `crate::pairing` does not fit: it pairs complete messages. Here a response may begin, or even end, before
+//! its request has ended, both messages grow while they are open, and an exchange with both messages still
+//! waits for earlier ones.
 
 use super::exchange::{HttpExchange, HttpMessage, Reached};
 use super::stream::Flaw;
@@ -62,8 +63,8 @@ impl OpenExchanges {
         open.exchange.request = Some(message);
     }
 
-    /// Begins a final response. After lost bytes of the server it answers the last request, since clients seldom
-    /// pipeline.
+    /// Begins a final response. After lost bytes of the server it answers the last request, since clients
+    /// seldom pipeline.
     pub(super) fn begin_response(
         &mut self,
         client: Direction,
@@ -136,7 +137,8 @@ impl OpenExchanges {
         }
     }
 
-    /// Yields the exchange whose message in this direction has reached the first bytes of its body that are inspected.
+    /// Yields the exchange whose message in this direction has reached the first bytes of its body that are
+    /// inspected.
     pub(super) fn yield_early(&mut self, is_request: bool, sessions: &mut Vec<Box<dyn Session>>) {
         let reached = if is_request { Reached::RequestBody } else { Reached::ResponseBody };
         let exchange = self.open_at(is_request).map(|open| open.exchange.so_far(reached));

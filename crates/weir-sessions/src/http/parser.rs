@@ -1,7 +1,8 @@
 //! [`HttpParser`]: selects the parser of the HTTP version.
 //!
-//! HTTP/2 with prior knowledge (RFC 9113 §3.3) begins with a preface that is no HTTP/1 request; the server's first
-//! frame begins with a zero byte, which begins no line. At most the preface is buffered until the version is known.
+//! HTTP/2 with prior knowledge (RFC 9113 §3.3) begins with a preface that is no HTTP/1 request; the server's
+//! first frame begins with a zero byte, which begins no line. At most the preface is buffered until the
+//! version is known.
 
 use super::http1::{Http1, PREFACE_HEAD_BYTES};
 use super::http2::Http2;
@@ -107,7 +108,8 @@ impl HttpParser {
         Self { contents: context.contents().clone(), early: context.early(), ..Self::default() }
     }
 
-    /// Decides the version if possible. Returns `true` if `data` is still to be parsed, `false` if it was buffered.
+    /// Decides the version if possible. Returns `true` if `data` is still to be parsed, `false` if it was
+    /// buffered.
     fn decide(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         let Which::Unknown { preface_bytes, from, time } = &mut self.which else { return true };
         if *preface_bytes > 0 && *from != data.from {
@@ -157,8 +159,8 @@ impl HttpParser {
         self.which = Which::Two(parser);
     }
 
-    /// Switches to HTTP/2 in the middle of a connection whose switch was not seen: after `Upgrade: h2c`, if only one
-    /// direction was captured.
+    /// Switches to HTTP/2 in the middle of a connection whose switch was not seen: after `Upgrade: h2c`, if
+    /// only one direction was captured.
     fn go_on_as_two(
         &mut self,
         data: &Data<'_>,

@@ -1,8 +1,8 @@
 //! [`PlainText`]: HTTP/1 as a person reads it, with bodies decoded, for `weir follow --decode`.
 //!
-//! Heads stay as they were sent; of bodies, chunks are joined (RFC 9112 §7.1) and content codings decoded. Bytes that
-//! are not HTTP/1 stay as they are. The parser of [`http1`](super::http1) finds the bodies, and fills the
-//! [`view`](super::view).
+//! Heads stay as they were sent; of bodies, chunks are joined (RFC 9112 §7.1) and content codings decoded.
+//! Bytes that are not HTTP/1 stay as they are. The parser of [`http1`](super::http1) finds the bodies, and
+//! fills the [`view`](super::view).
 
 use super::http1::Http1;
 use super::view::View;
@@ -23,8 +23,8 @@ impl Default for PlainText {
 }
 
 impl PlainText {
-    /// The view of the next bytes of one direction: possibly fewer bytes, or more, at most 256 for each byte and 64 KiB for
-    /// each body.
+    /// The view of the next bytes of one direction: possibly fewer bytes, or more, at most 256 for each byte
+    /// and 64 KiB for each body.
     pub fn take(&mut self, from: Direction, bytes: &[u8]) -> Vec<u8> {
         let Some(parser) = &mut self.parser else { return bytes.to_vec() };
         let data = Data { from, time: Timestamp(0), bytes, is_datagram: false };

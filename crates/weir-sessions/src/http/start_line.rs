@@ -56,8 +56,9 @@ impl<'a> StartLine<'a> {
         (behind.is_empty() && !target.is_empty()).then_some(Self::Request { method, target, version })
     }
 
-    /// Parses a status line that violates the syntax, as browsers and libhtp do: any line that begins with `HTTP/`. Words
-    /// are separated by white space and control bytes. What is no version counts as 1.0, and what is no code as 0.
+    /// Parses a status line that violates the syntax, as browsers and libhtp do: any line that begins with
+    /// `HTTP/`. Words are separated by white space and control bytes. What is no version counts as 1.0, and
+    /// what is no code as 0.
     pub(super) fn parse_bent(line: &'a [u8]) -> Option<Self> {
         let is_text = |byte: &u8| *byte > b' ' && *byte != 0x7f;
         let next_word = |bytes: &'a [u8]| {
@@ -74,8 +75,8 @@ impl<'a> StartLine<'a> {
         Some(Self::Response { code, phrase: phrase[start..].trim_ascii_end(), version })
     }
 
-    /// Splits the first line off a block, without its line end; also returns the offset of the next line. A CR ends a status
-    /// line, as for browsers and libhtp.
+    /// Splits the first line off a block, without its line end; also returns the offset of the next line. A
+    /// CR ends a status line, as for browsers and libhtp.
     pub(super) fn split(block: &[u8]) -> (&[u8], usize) {
         let (line, next) = match memchr(b'\n', block) {
             Some(newline) => (&block[..newline], newline + 1),

@@ -1,7 +1,7 @@
 //! One direction of HTTP/1: splits bytes into heads, bodies, and ends of messages (RFC 9112 §2, §6).
 //!
-//! A head that is complete in one piece is parsed in place; otherwise it is buffered. Bodies are returned as slices of
-//! the input. If a gap hides the start of the next message, lines are skipped up to a start line.
+//! A head that is complete in one piece is parsed in place; otherwise it is buffered. Bodies are returned as
+//! slices of the input. If a gap hides the start of the next message, lines are skipped up to a start line.
 
 use super::chunked::{Chunk, Chunked, EmptyLine, FirstBytes};
 use super::head::{HEAD_BYTES_MAX, Head};
@@ -86,8 +86,8 @@ pub(super) enum Unchunked {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before a start line. Empty lines are skipped (RFC 9112 §2.2), as are other blanks and control bytes, as by browsers and
-    /// libhtp.
+    /// Before a start line. Empty lines are skipped (RFC 9112 §2.2), as are other blanks and control bytes,
+    /// as by browsers and libhtp.
     Start,
     /// In a head, which is buffered.
     Head {
@@ -131,7 +131,8 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// Takes the next piece off the front of `bytes`, which arrived at `time`; `None` if more bytes are needed.
+    /// Takes the next piece off the front of `bytes`, which arrived at `time`; `None` if more bytes are
+    /// needed.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8], time: Timestamp) -> Option<Piece<'a>> {
         loop {
             match &mut self.state {
@@ -199,7 +200,8 @@ impl Stream {
         }
     }
 
-    /// Skips missing bytes. Returns bytes of a body as lost, a head with the lines so far, or the loss of the message.
+    /// Skips missing bytes. Returns bytes of a body as lost, a head with the lines so far, or the loss of the
+    /// message.
     pub(super) fn skip(&mut self, length_bytes: u64) -> Option<Piece<'static>> {
         if let State::Body(framing) = &mut self.state
             && skip_body(framing, length_bytes)
@@ -296,8 +298,8 @@ impl Stream {
         }
     }
 
-    /// Buffers header lines one by one, so that no byte after the head is taken. Returns whether the empty line was
-    /// found.
+    /// Buffers header lines one by one, so that no byte after the head is taken. Returns whether the empty
+    /// line was found.
     fn keep_lines(&mut self, bytes: &mut &[u8]) -> bool {
         loop {
             match HeadEnd::after(&self.kept).is_end(bytes.first()) {
@@ -329,8 +331,8 @@ impl Stream {
         Piece::Head { head, time: self.time, flaw }
     }
 
-    /// Buffers the start line; returns whether it is complete. An invalid line is an error: it is skipped, and nothing
-    /// after it is buffered.
+    /// Buffers the start line; returns whether it is complete. An invalid line is an error: it is skipped,
+    /// and nothing after it is buffered.
     fn keep_start_line(&mut self, bytes: &mut &[u8]) -> Result<bool, Piece<'static>> {
         let bound = &bytes[..bytes.len().min(HEAD_BYTES_MAX.saturating_sub(self.kept.len()))];
         let newline = memchr(b'\n', bound);

@@ -1,13 +1,15 @@
 //! [`TunnelWatch`]: follows HTTP up to a change of protocol when no exchanges are wanted.
 //!
-//! Few HTTP connections change their protocol, and parsing is expensive. So only those are followed whose first request
-//! has CONNECT (RFC 9110 §9.3.6) or Upgrade (§7.8). An Upgrade in a later request is not detected.
+//! Few HTTP connections change their protocol, and parsing is expensive. So only those are followed whose
+//! first request has CONNECT (RFC 9110 §9.3.6) or Upgrade (§7.8). An Upgrade in a later request is not
+//! detected.
 
 use super::HttpParser;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 use memchr::memmem;
 
-/// Follows a connection whose first request may change the protocol; finishes all others at their first bytes.
+/// Follows a connection whose first request may change the protocol; finishes all others at their first
+/// bytes.
 #[derive(Debug, Default)]
 pub struct TunnelWatch {
     /// Present once the first bytes are found to need a parser.

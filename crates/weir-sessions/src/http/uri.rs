@@ -2,8 +2,8 @@
 
 use crate::files::hex_byte;
 
-/// Decodes `%20`, and `%u0041`, which is in no RFC but in use. Of `%%` the first `%` is dropped; other invalid
-/// escapes stay. The result need not be text.
+/// Decodes `%20`, and `%u0041`, which is in no RFC but in use. Of `%%` the first `%` is dropped; other
+/// invalid escapes stay. The result need not be text.
 pub(super) fn unescape(target: &[u8]) -> Vec<u8> {
     let mut found = Vec::with_capacity(target.len());
     let mut rest = target;

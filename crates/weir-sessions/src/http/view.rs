@@ -1,4 +1,5 @@
-//! [`View`]: the bytes of HTTP/1 with decoded bodies. The parser reports which bytes each of its steps consumed.
+//! [`View`]: the bytes of HTTP/1 with decoded bodies. The parser reports which bytes each of its steps
+//! consumed.
 
 use super::stream::Piece;
 use crate::Direction;
@@ -15,7 +16,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Takes a step of the parser: the bytes that it consumed, whether they began in a body, and the piece that they made.
+    /// Takes a step of the parser: the bytes that it consumed, whether they began in a body, and the piece
+    /// that they made.
     pub(super) fn take(
         &mut self,
         from: Direction,

@@ -1,5 +1,5 @@
-//! One direction of IMAP: lines, and literals between them (RFC 9051 §4.3). `{5}` at the end of a line announces a
-//! literal of five bytes, after which the line continues.
+//! One direction of IMAP: lines, and literals between them (RFC 9051 §4.3). `{5}` at the end of a line
+//! announces a literal of five bytes, after which the line continues.
 
 use crate::line::Lines;
 use std::borrow::Cow;
@@ -35,7 +35,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Takes the next piece off the front of `bytes`, which arrived at `time`; `None` if more bytes are needed.
+    /// Takes the next piece off the front of `bytes`, which arrived at `time`; `None` if more bytes are
+    /// needed.
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8], time: Timestamp) -> Option<Piece<'a>> {
         if let Some(left) = &mut self.literal_left {
             let take = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -57,7 +58,8 @@ impl Stream {
         Some(Piece::Line { bytes: line.bytes, time: line.time, is_begin, is_cut: line.is_cut })
     }
 
-    /// Skips missing bytes. A literal continues after them; otherwise the next byte counts as the start of a line.
+    /// Skips missing bytes. A literal continues after them; otherwise the next byte counts as the start of a
+    /// line.
     pub(super) fn skip(&mut self, length_bytes: u64) {
         match &mut self.literal_left {
             Some(left) if *left >= length_bytes => *left -= length_bytes,

@@ -1,5 +1,5 @@
-//! Kerberos 5 (RFC 4120) over UDP and TCP: one [`KerberosExchange`] per request to a key distribution centre and its
-//! answer.
+//! Kerberos 5 (RFC 4120) over UDP and TCP: one [`KerberosExchange`] per request to a key distribution centre
+//! and its answer.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | `exchange` | the session, and its filter fields |
 //! | `names` | names of ciphers and errors |
 //!
-//! Zeek omits exchanges whose answer only requires pre-authentication (KDC_ERR_PREAUTH_REQUIRED); they are rows here.
+//! Zeek omits exchanges whose answer only requires pre-authentication (KDC_ERR_PREAUTH_REQUIRED); they are
+//! rows here.
 
 mod exchange;
 mod message;

@@ -5,8 +5,8 @@
 //! result     = ok | error | end | columns, column * n, [ end ], row *, ( end | ok that begins like an end | error ) ;
 //! ```
 //!
-//! Client and server negotiate at login whether an end packet follows the columns. This parser detects the end packet
-//! by its form, so it can parse connections whose login was not seen.
+//! Client and server negotiate at login whether an end packet follows the columns. This parser detects the
+//! end packet by its form, so it can parse connections whose login was not seen.
 
 use super::command::{
     BINLOG_DUMP, BINLOG_DUMP_GTID, CHANGE_USER, FIELD_LIST, STATEMENT_FETCH, STATEMENT_PREPARE, STATISTICS,

@@ -81,8 +81,8 @@ pub(super) fn is_known(command: u8) -> bool {
     usize::from(command) < NAMES.len() || matches!(command, STATEMENT_BULK_EXECUTE | 254)
 }
 
-/// Whether the payload is not a command, but the rest of a compressed packet: three bytes of uncompressed length (0 if
-/// the packet is not compressed), then its data. Clients never send command 0.
+/// Whether the payload is not a command, but the rest of a compressed packet: three bytes of uncompressed
+/// length (0 if the packet is not compressed), then its data. Clients never send command 0.
 pub(super) fn is_packed(payload: &[u8]) -> bool {
     matches!(
         payload,

@@ -1,6 +1,6 @@
-//! The compressed protocol, which follows the login if both sides support it. Its packets carry packets of the plain
-//! protocol, which may begin and end anywhere in them. A packet has three bytes of length, a sequence number, three
-//! bytes of uncompressed length (0: not compressed), then zlib data.
+//! The compressed protocol, which follows the login if both sides support it. Its packets carry packets of
+//! the plain protocol, which may begin and end anywhere in them. A packet has three bytes of length, a
+//! sequence number, three bytes of uncompressed length (0: not compressed), then zlib data.
 
 use flate2::{Decompress, FlushDecompress, Status};
 

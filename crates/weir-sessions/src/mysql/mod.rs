@@ -1,5 +1,5 @@
-//! MySQL and MariaDB (client/server protocol, version 10): one [`MysqlExchange`] for the login, and one per command and
-//! answer. Bottom up:
+//! MySQL and MariaDB (client/server protocol, version 10): one [`MysqlExchange`] for the login, and one per
+//! command and answer. Bottom up:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -11,8 +11,9 @@
 //! | `parser` | matching of answers and commands |
 //! | `exchange` | the session, and its filter fields |
 //!
-//! Passwords are skipped; rows are counted and skipped. TLS is handed over. Data compressed with zlib is decompressed
-//! on the fly; Zstandard is not supported: the connection is given up after its login, and counted.
+//! Passwords are skipped; rows are counted and skipped. TLS is handed over. Data compressed with zlib is
+//! decompressed on the fly; Zstandard is not supported: the connection is given up after its login, and
+//! counted.
 
 mod answer;
 mod command;

@@ -1,5 +1,5 @@
-//! Packets: three bytes of length, a sequence number within the command, a payload. Integers are little-endian. Also
-//! the two packets that begin a connection: [`Greeting`] and [`Login`].
+//! Packets: three bytes of length, a sequence number within the command, a payload. Integers are
+//! little-endian. Also the two packets that begin a connection: [`Greeting`] and [`Login`].
 
 use crate::frames::Head;
 use crate::line::text;

@@ -24,8 +24,8 @@ pub const STATEMENTS_MAX: usize = 64;
 #[derive(Debug, Default)]
 struct Side {
     frames: Frames,
-    /// The start of the next packet is unknown. Bytes are skipped until a packet of the other side shows where the next
-    /// one begins.
+    /// The start of the next packet is unknown. Bytes are skipped until a packet of the other side shows
+    /// where the next one begins.
     is_lost: bool,
     /// Bytes are missing: the next packet must look like a command.
     is_doubtful: bool,
@@ -131,7 +131,8 @@ impl SessionParser for MysqlParser {
     }
 }
 
-/// Like [`measure`], but after a gap, where the bytes may be no packet: accepts only commands shorter than 1 MiB.
+/// Like [`measure`], but after a gap, where the bytes may be no packet: accepts only commands shorter than 1
+/// MiB.
 fn measure_command(bytes: &[u8]) -> Head {
     match bytes {
         [_, _, 16..=255, ..] | [0, 0, 0, ..] | [_, _, _, 1..=255, ..] => Head::Wrong,
@@ -230,8 +231,8 @@ impl MysqlParser {
             return Progress::Wanted;
         }
         if sequence == 0 {
-            // After the login all packets are compressed. Without the login or its answer, compression was not
-            // announced.
+            // After the login all packets are compressed. Without the login or its answer, compression was
+            // not announced.
             let is_agreed = self.unpackers.is_none() && self.connection.compression().is_some();
             if is_agreed || (self.connection.capabilities.is_none() && command::is_packed(payload)) {
                 self.cut_off.sessions += 1;

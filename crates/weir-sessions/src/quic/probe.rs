@@ -1,5 +1,5 @@
-//! Detects QUIC by the version and the lengths of a packet with a long header. Short headers have no recognisable
-//! content (RFC 8999 §5.2).
+//! Detects QUIC by the version and the lengths of a packet with a long header. Short headers have no
+//! recognisable content (RFC 8999 §5.2).
 
 use super::header::{Kind, LongPacket};
 use super::version::{self, is_greased};

@@ -70,8 +70,8 @@ pub(super) fn is_greased(number: u32) -> bool {
     number & 0x0f0f_0f0f == 0x0a0a_0a0a
 }
 
-/// Whether a version that can be recognised may have a byte at a place: a supported or reserved one, or version negotiation (0).
-/// [`find`] and [`is_greased`] are exact.
+/// Whether a version that can be recognised may have a byte at a place: a supported or reserved one, or
+/// version negotiation (0). [`find`] and [`is_greased`] are exact.
 pub(super) fn may_have(place: usize, byte: u8) -> bool {
     const SIMILAR: [u32; 5] = [0, 1, 0x6b33_43cf, 0xff00_0000, 0xface_b000];
     let is_similar = SIMILAR.iter().any(|number| number.to_be_bytes()[place] == byte);

@@ -117,7 +117,8 @@ impl Message {
         }
     }
 
-    /// Takes a header line. Returns whether all of it was kept. If a header is repeated, the first one is used.
+    /// Takes a header line. Returns whether all of it was kept. If a header is repeated, the first one is
+    /// used.
     pub(super) fn take_header(&mut self, line: &[u8]) -> bool {
         let Some(colon) = memchr::memchr(b':', line) else { return true };
         let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());

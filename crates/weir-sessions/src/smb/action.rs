@@ -336,8 +336,8 @@ impl SmbAction {
     }
 }
 
-/// The data read from and written to a file, as rows of `files.log`. The contents are counted, and passed on if
-/// somebody asks for them. The originator of the connection is assumed to be the client.
+/// The data read from and written to a file, as rows of `files.log`. The contents are counted, and passed on
+/// if somebody asks for them. The originator of the connection is assumed to be the client.
 pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     let Some((action, file)) =
         session.as_any().downcast_ref::<SmbAction>().and_then(|action| Some((action, action.file.as_ref()?)))

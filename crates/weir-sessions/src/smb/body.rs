@@ -119,7 +119,8 @@ pub(super) fn offset(request: &Message<'_>) -> u64 {
     has_offset.then(|| read_u64(request.body(), 8)).flatten().unwrap_or(0)
 }
 
-/// Where the data of a READ response (§2.2.20) or a WRITE request begin, counted from the header, and their length.
+/// Where the data of a READ response (§2.2.20) or a WRITE request begin, counted from the header, and their
+/// length.
 pub(super) fn data_place(message: &Message<'_>) -> Option<(usize, usize)> {
     let body = message.body();
     // The sizes of the two structures.

@@ -16,9 +16,9 @@
 //! | `parser` | drives the other files |
 //! | `action` | the output and its field names |
 //!
-//! File contents are skipped by their length, unless somebody asks for them ([`crate::Contents`]). Encrypted and
-//! compressed messages are counted; a row at the end of the connection reports their number. Of SMB 1 only the dialect
-//! is read; if it is SMB 2, parsing continues.
+//! File contents are skipped by their length, unless somebody asks for them ([`crate::Contents`]). Encrypted
+//! and compressed messages are counted; a row at the end of the connection reports their number. Of SMB 1
+//! only the dialect is read; if it is SMB 2, parsing continues.
 
 mod action;
 mod body;

@@ -216,8 +216,8 @@ impl SmbParser {
         Progress::Wanted
     }
 
-    /// Passes the data of a READ response or a WRITE request on, if somebody asks for contents: the bytes in the
-    /// message, and those that follow.
+    /// Passes the data of a READ response or a WRITE request on, if somebody asks for contents: the bytes in
+    /// the message, and those that follow.
     fn pass_data_on(&mut self, from: Direction, message: &Message<'_>) {
         let is_written = match (message.command, message.is_response) {
             (command::READ, true) if message.status >> 30 <= 2 && message.status != status::PENDING => false,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Contents are decoded (base64, quoted-printable) to count them and to detect the media type from their
-//! first bytes; no more is kept. If the run asks for contents ([`Contents`]), they are passed on. The line end before a
-//! boundary belongs to the boundary.
+//! first bytes; no more is kept. If the run asks for contents ([`Contents`]), they are passed on. The line
+//! end before a boundary belongs to the boundary.
 
 use crate::files::{hex_byte, name_in_header, parameter};
 use crate::http::sniff;
@@ -22,7 +22,8 @@ pub const FILES_MAX: usize = 64;
 const NESTED_MAX: usize = 8;
 /// Longest boundary kept, bytes (RFC 2046 §5.1.1 allows 70).
 const BOUNDARY_BYTES_MAX: usize = 128;
-/// Maximum number of bytes of a line that are kept to recognise a boundary or a header field; longer lines are content.
+/// Maximum number of bytes of a line that are kept to recognise a boundary or a header field; longer lines
+/// are content.
 const LINE_BYTES_MAX: usize = 1024;
 /// Maximum number of bytes kept of a field in a part's header.
 const FIELD_BYTES_MAX: usize = 4096;

@@ -271,8 +271,8 @@ pub fn is_tls13(version: u16) -> bool {
     matches!(version, 0x0304 | 0xfefc) || version >> 8 == 0x7f
 }
 
-/// Whether a ServerHello of this version lacks session id and compression method: TLS 1.3 drafts up to 21. The
-/// value 0x0304 occurs in this field only in drafts up to 14.
+/// Whether a ServerHello of this version lacks session id and compression method: TLS 1.3 drafts up to 21.
+/// The value 0x0304 occurs in this field only in drafts up to 14.
 fn is_draft_without_session(version: u16) -> bool {
     version == 0x0304 || (version >> 8 == 0x7f && version & 0xff <= 21)
 }

@@ -1,5 +1,5 @@
-//! Generates random graphs that are valid by construction. They consist of nested statements, built as lowering builds
-//! them, so variables that are written on some of several paths become block parameters.
+//! Generates random graphs that are valid by construction. They consist of nested statements, built as
+//! lowering builds them, so variables that are written on some of several paths become block parameters.
 
 use crate::Random;
 use weir_ir::build::{Builder, Variable, to};
@@ -12,8 +12,8 @@ use weir_packet::DropReason;
 
 /// Maximum nesting of statements.
 const DEPTH_MAX: u32 = 3;
-/// The number of most recent values of each type that statements use, so that few enough values are live across a
-/// lookup.
+/// The number of most recent values of each type that statements use, so that few enough values are live
+/// across a lookup.
 const WINDOW: usize = 10;
 
 /// A random graph. The same seed gives the same graph as long as this module does not change.
@@ -288,7 +288,8 @@ impl Maker<'_> {
         self.builder.jump(header);
         self.builder.switch_to(header);
         let (outside, lookups) = (self.scope.clone(), self.lookups);
-        // A loop contains no lookups, because a lookup would restart the loop's fuel. It may use a flow from outside.
+        // A loop contains no lookups, because a lookup would restart the loop's fuel. It may use a flow from
+        // outside.
         self.lookups = u32::MAX;
         self.read();
         let count = 1 + self.random.below(4);

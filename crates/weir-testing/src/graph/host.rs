@@ -9,8 +9,8 @@ use weir_ir::abi::{
 use weir_ir::graph::{Event, Sequence};
 use weir_packet::{Block, Direction};
 
-/// Records every call as one line. Its answers depend on the arguments only: bytes at a sequence number divisible by
-/// three are in order; other bytes are queued, and the next `seq_next` returns them.
+/// Records every call as one line. Its answers depend on the arguments only: bytes at a sequence number
+/// divisible by three are in order; other bytes are queued, and the next `seq_next` returns them.
 #[derive(Debug, Default)]
 pub struct RecordingHost {
     /// The recorded calls.
@@ -100,8 +100,8 @@ impl Host for RecordingHost {
         self.note(format!("deliver {}", in_order(&of, &next)), &of.flow);
     }
 
-    /// The number is computed from the bytes. It must not count the calls: a pass may remove a `keep` whose result is
-    /// not used.
+    /// The number is computed from the bytes. It must not count the calls: a pass may remove a `keep` whose
+    /// result is not used.
     fn keep(&mut self, bytes: &[u8]) -> u64 {
         bytes.iter().fold(bytes.len() as u64, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
     }

@@ -115,7 +115,8 @@ impl Author<'_, '_> {
         Written(format!("{a} {op} {b}"), power)
     }
 
-    /// An operand of a comparison, in parentheses if it is a comparison itself: comparisons cannot be chained.
+    /// An operand of a comparison, in parentheses if it is a comparison itself: comparisons cannot be
+    /// chained.
     fn above(&mut self, written: Written) -> String {
         self.inside(written, POWER_COMPARE + 1)
     }

@@ -27,7 +27,8 @@ pub(super) fn write(choices: &mut Choices<'_>) -> String {
     if count > 1 && choices.chance(15) {
         layers[1].starts = true;
     }
-    // A layer that starts the stack has no layer below. All other layers may use the names that every start has.
+    // A layer that starts the stack has no layer below. All other layers may use the names that every start
+    // has.
     let has_common = choices.chance(80);
     let wide = choices.chance(20);
     let mut text = String::new();
@@ -46,7 +47,8 @@ pub(super) fn write(choices: &mut Choices<'_>) -> String {
         known.push(author.names);
     }
     let (stack, extending, edges) = stacks(choices, &layers, &known);
-    // Messages were added to this generator later. They come last, so the same bytes still give the same other parts.
+    // Messages were added to this generator later. They come last, so the same bytes still give the same
+    // other parts.
     let (messages, more) = super::messages::write(choices, &file, (&layers, &known, &edges), has_common);
     text + &messages + &stack + &more + "}\n" + &extending
 }
@@ -75,8 +77,8 @@ fn constants(choices: &mut Choices<'_>, text: &mut String) -> Names {
 }
 
 impl Author<'_, '_> {
-    /// `common`: if set, the protocol has the fields that layers above may use; the value is whether these fields may
-    /// be too wide for arithmetic.
+    /// `common`: if set, the protocol has the fields that layers above may use; the value is whether these
+    /// fields may be too wide for arithmetic.
     pub(super) fn protocol(&mut self, at: usize, common: Option<bool>) -> String {
         let first = match self.names.role {
             Role::Layer => common.map_or(String::new(), |wide| self.common(wide)),

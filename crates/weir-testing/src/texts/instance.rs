@@ -40,7 +40,8 @@ impl Author<'_, '_> {
         format!("({})", parts.join(", "))
     }
 
-    /// The keys of two sides. Each has one wide part and one part of 32 bits, of the same kinds as on the other side.
+    /// The keys of two sides. Each has one wide part and one part of 32 bits, of the same kinds as on the
+    /// other side.
     fn two_keys(&mut self) -> String {
         let (mut sender, mut receiver) = (vec![], vec![]);
         let wide = self.pair(|bits| bits > 32);

@@ -127,7 +127,8 @@ impl Author<'_, '_> {
         if with {
             text += &format!(" with {}", self.choices.pick(known));
         }
-        // An event that may occur several times per packet cannot use `after`. Names of such events begin with `o`.
+        // An event that may occur several times per packet cannot use `after`. Names of such events begin
+        // with `o`.
         let repeats = has_on && on.iter().any(|trigger| of_pieces(trigger)) || text.contains(" with o");
         let after = if !repeats && !known.is_empty() && self.choices.chance(30) {
             format!(" after {}", self.choices.pick(known))

@@ -1,4 +1,5 @@
-//! Generates protocols of messages, which are carried by layers that put bytes in order, and the protocols within them.
+//! Generates protocols of messages, which are carried by layers that put bytes in order, and the protocols
+//! within them.
 
 use super::Author;
 use super::file::{Layer, is_there, when};
@@ -50,8 +51,8 @@ pub(super) fn write(
     (texts, stack)
 }
 
-/// Field names of the layers that carry a message, and whether they are numbers. Messages in chunks keep only numbers
-/// of the layers below.
+/// Field names of the layers that carry a message, and whether they are numbers. Messages in chunks keep only
+/// numbers of the layers below.
 fn below(carrier: &Names, has_common: bool, role: Role) -> Vec<(String, bool)> {
     let own = carrier.fields.iter().find(|(field, _)| field == "src").map(|(_, kind)| kind.is_number());
     let is_number = own.unwrap_or_else(|| carrier.below.iter().all(|(_, is_number)| *is_number));

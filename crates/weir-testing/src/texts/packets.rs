@@ -1,5 +1,5 @@
-//! Generates packets for a stack. Headers are built from the checked text, edges are followed if their conditions hold,
-//! and constraints are mostly met.
+//! Generates packets for a stack. Headers are built from the checked text, edges are followed if their
+//! conditions hold, and constraints are mostly met.
 
 use crate::choices::Choices;
 use std::collections::{HashMap, VecDeque};
@@ -193,8 +193,8 @@ impl Builder<'_, '_, '_> {
         Packet { time_ns: 0, link, missing, bytes }
     }
 
-    /// The layer after the layer `at`, according to its edges. After a message, often another message of the same kind;
-    /// `before` is the kind of the last message.
+    /// The layer after the layer `at`, according to its edges. After a message, often another message of the
+    /// same kind; `before` is the kind of the last message.
     fn next_layer(&mut self, frame: &Frame, at: usize, before: &mut Option<LayerId>) -> Option<LayerId> {
         let layer = frame.layers[at].layer;
         let edges = self.stack.edges.iter().filter(|edge| edge.from == layer);
@@ -354,8 +354,8 @@ impl Builder<'_, '_, '_> {
         }
     }
 
-    /// The value of an expression in the layer `at` of the frame. The payload is not generated yet; its length is
-    /// assumed to be 9.
+    /// The value of an expression in the layer `at` of the frame. The payload is not generated yet; its
+    /// length is assumed to be 9.
     fn value(&self, frame: &Frame, at: usize, expr: &Expr) -> u64 {
         let seen = &frame.layers[at];
         let protocol = &self.stack.layers[usize::from(seen.layer.0)].protocol;

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 /// Maximum number of rounds. Shrinking ends earlier if a round removes nothing.
 const ROUNDS_MAX: usize = 12;
 
-/// The case generated from `bytes`, without the lines, questions, packets and bytes that its failure does not need.
-/// Runs the case several thousand times. During that time no thread prints panics.
+/// The case generated from `bytes`, without the lines, questions, packets and bytes that its failure does not
+/// need. Runs the case several thousand times. During that time no thread prints panics.
 pub fn shrink_text(bytes: &[u8]) -> Option<String> {
     let mut case = Case::of(bytes).ok()?;
     let place: Arc<Mutex<(String, String)>> = Arc::default();
@@ -106,8 +106,8 @@ fn shrink_once(case: &mut Case, still_fails: &dyn Fn(&Case) -> bool) -> bool {
             attempt(case, &|case| case.text = without(&case.text, |line| (at..at + size).contains(&line)));
         }
         for (first, last) in blocks(&case.text) {
-            // Removes the whole block, or only its first and last lines. Earlier removals shift the lines; the attempt
-            // then fails.
+            // Removes the whole block, or only its first and last lines. Earlier removals shift the lines;
+            // the attempt then fails.
             if !attempt(case, &|case| case.text = without(&case.text, |line| (first..=last).contains(&line)))
             {
                 attempt(case, &|case| case.text = without(&case.text, |line| line == first || line == last));

@@ -8,7 +8,8 @@ use std::path::Path;
 /// Streams that tshark follows in one run.
 const STREAMS_MAX: usize = 200;
 
-/// Bytes of one direction without bytes of the other in between. `true`: of the responder, or of tshark's node 1.
+/// Bytes of one direction without bytes of the other in between. `true`: of the responder, or of tshark's
+/// node 1.
 type Turn = (bool, Vec<u8>);
 
 /// The bytes of a connection.
@@ -46,7 +47,8 @@ impl Conversation {
     }
 }
 
-/// Compares the TCP connections of a capture, except those of which bytes are missing. `None`: tshark is not installed.
+/// Compares the TCP connections of a capture, except those of which bytes are missing. `None`: tshark is not
+/// installed.
 pub fn follow(weir: &Path, capture: &Path) -> Option<Compared> {
     let mut theirs = by_ends(theirs(capture)?);
     let mut ours = by_ends(ours(weir, capture)?);

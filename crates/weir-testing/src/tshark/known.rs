@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// The captures with one reason for differences: what is compared, the endings of their paths with the numbers of
-/// differences, the reason.
+/// The captures with one reason for differences: what is compared, the endings of their paths with the
+/// numbers of differences, the reason.
 pub type Known = (&'static str, &'static [(&'static str, usize)], &'static str);
 
 /// The known differences of a capture: their index in [`KNOWN`], and their number.

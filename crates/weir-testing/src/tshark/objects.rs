@@ -1,5 +1,5 @@
-//! `weir files --extract` and `tshark --export-objects`: each object of tshark is a content of Weir. Parts of tshark's
-//! mails are read by Python's `email`, because Weir extracts decoded parts.
+//! `weir files --extract` and `tshark --export-objects`: each object of tshark is a content of Weir. Parts of
+//! tshark's mails are read by Python's `email`, because Weir extracts decoded parts.
 
 use super::{Compared, rows, said, unhex};
 use std::collections::BTreeSet;
@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A type of objects that tshark exports and Weir extracts. Of the others, Weir has no contents (`dicom`, `tftp`,
-/// `ftp-data`), or tshark finds none in the captures (`smb`).
+/// A type of objects that tshark exports and Weir extracts. Of the others, Weir has no contents (`dicom`,
+/// `tftp`, `ftp-data`), or tshark finds none in the captures (`smb`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectKind {
     /// Bodies of HTTP.
@@ -29,7 +29,8 @@ impl ObjectKind {
         }
     }
 
-    /// What tshark exports without being a content: nothing, the preface of HTTP/2, continuation requests of IMAP.
+    /// What tshark exports without being a content: nothing, the preface of HTTP/2, continuation requests of
+    /// IMAP.
     fn is_content(self, object: &[u8]) -> bool {
         match self {
             ObjectKind::Http => !object.is_empty() && !object.starts_with(b"PRI * HTTP/2.0"),
@@ -46,8 +47,8 @@ for part in email.message_from_bytes(open(sys.argv[1], 'rb').read()).walk():
         print((part.get_payload(decode=True) or b'').hex())
 ";
 
-/// Compares the objects of a capture; both programs write to folders in `scratch`, which is emptied. `None`: tshark, or
-/// Python for mails, is not installed.
+/// Compares the objects of a capture; both programs write to folders in `scratch`, which is emptied. `None`:
+/// tshark, or Python for mails, is not installed.
 pub fn objects(weir: &Path, capture: &Path, kind: ObjectKind, scratch: &Path) -> Option<Compared> {
     let [theirs, ours] = ["tshark", "weir"].map(|name| scratch.join(name));
     for folder in [&theirs, &ours] {

@@ -156,7 +156,8 @@ fn the_memory_for_streams_is_bounded() {
     assert_eq!(counts.streams_forgotten, 2000 - STREAMS_MAX as u64);
 }
 
-/// Streams that make room for others account for what they have not delivered; those that have ended go first, and are not counted.
+/// Streams that make room for others account for what they have not delivered; those that have ended go
+/// first, and are not counted.
 #[test]
 fn forgotten_streams_lose_nothing_without_a_count() {
     let mut counts = ArrivalCounts::default();
@@ -201,7 +202,8 @@ proptest! {
         }
     }
 
-    /// What is received is what was sent, in order, without what is counted as missing; whatever happens on the way.
+    /// What is received is what was sent, in order, without what is counted as missing; whatever happens on
+    /// the way.
     #[test]
     fn packets_are_delivered_or_counted(
         lengths in prop::collection::vec(0usize..4000, 1..120),
@@ -217,7 +219,8 @@ proptest! {
             match fate {
                 0 => {}
                 1 => arriving.extend([datagram.clone(), datagram.clone()]),
-                // Of several in succession, each would overtake the same two datagrams, until these are given up.
+                // Of several in succession, each would overtake the same two datagrams, until these are given
+                // up.
                 2 if before != 2 => arriving.insert(arriving.len().saturating_sub(2), datagram.clone()),
                 _ => arriving.push(datagram.clone()),
             }

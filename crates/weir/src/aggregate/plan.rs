@@ -15,11 +15,11 @@ use weir_lang::aggregate::{self as text, Condition, Shorthand};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::{Column, ValueType};
 
-/// Rows of connections may come this much later than others: the longest usual time-out, 5 min, and 10 s. Their time is that of
-/// their last packet, and idle connections are rows at their time-out.
+/// Rows of connections may come this much later than others: the longest usual time-out, 5 min, and 10 s.
+/// Their time is that of their last packet, and idle connections are rows at their time-out.
 const FLOWS_LATENESS_NS: u64 = 310_000_000_000;
-/// Other rows may come this much later than others: the time-out of an unanswered datagram, 1 min, and 10 s. Sessions are rows at
-/// their end, with the time of their beginning.
+/// Other rows may come this much later than others: the time-out of an unanswered datagram, 1 min, and 10 s.
+/// Sessions are rows at their end, with the time of their beginning.
 const ROWS_LATENESS_NS: u64 = 70_000_000_000;
 /// Open panes beside those for late records, or for the time until the clock ticks.
 const PANES_MAX: u64 = 64;
@@ -56,8 +56,8 @@ const OF_ROWS: &[Shorthand<'_>] = &[
 ];
 
 impl Aggregation {
-    /// The aggregate with this text. The groups of each worker use at most half of `memory_max` bytes, the merged ones the other half,
-    /// and the texts of rows a quarter.
+    /// The aggregate with this text. The groups of each worker use at most half of `memory_max` bytes, the
+    /// merged ones the other half, and the texts of rows a quarter.
     ///
     /// # Errors
     /// All mistakes in the text.

@@ -74,8 +74,9 @@ impl AggregateRows {
         self.pass_time(time)
     }
 
-    /// All rows that end before this time, in nanoseconds since 1970, came, except those that the delay of the windows is for. Returns
-    /// the rows of the windows that are closed. Windows of packets close by the time of their workers.
+    /// All rows that end before this time, in nanoseconds since 1970, came, except those that the delay of
+    /// the windows is for. Returns the rows of the windows that are closed. Windows of packets close by the
+    /// time of their workers.
     pub fn pass_time(&mut self, time: i64) -> &Batch {
         let Some((_, aggregator)) = &mut self.reader else { return self.write(&[]) };
         let mut windows = vec![];
@@ -125,8 +126,8 @@ impl AggregateRows {
         &self.rows
     }
 
-    /// The rows of a window, sorted by the texts of their keys: hashes, which stand for texts, differ from run to run. Rows of `top`
-    /// stay sorted by their results.
+    /// The rows of a window, sorted by the texts of their keys: hashes, which stand for texts, differ from
+    /// run to run. Rows of `top` stay sorted by their results.
     fn sorted<'r>(&self, rows: &'r [weir_aggregate::Row]) -> Vec<&'r weir_aggregate::Row> {
         let mut sorted: Vec<_> = rows.iter().collect();
         let Some((reader, _)) = &self.reader else { return sorted };

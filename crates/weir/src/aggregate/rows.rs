@@ -19,7 +19,8 @@ pub(super) struct RowReader {
     duration: Option<usize>,
     hashes: [RandomState; 2],
     pub texts: Texts,
-    /// How long windows may need a text after its row, in nanoseconds; without windows, to the end of the run.
+    /// How long windows may need a text after its row, in nanoseconds; without windows, to the end of the
+    /// run.
     kept_ns: Option<i64>,
     /// When texts were last forgotten.
     turned: i64,

@@ -18,7 +18,8 @@ pub enum Next {
     EndFlow,
     /// End all deliveries: the subscription is removed.
     End,
-    /// End the run, also for all other subscriptions. What they have not received yet is processed, and delivered.
+    /// End the run, also for all other subscriptions. What they have not received yet is processed, and
+    /// delivered.
     EndRun,
 }
 
@@ -40,8 +41,8 @@ impl Reply for Next {
     }
 }
 
-/// A function or closure that takes references to up to three [data](Datum), and returns nothing or a [`Next`]. The
-/// compiler infers `A` from the parameters.
+/// A function or closure that takes references to up to three [data](Datum), and returns nothing or a
+/// [`Next`]. The compiler infers `A` from the parameters.
 pub trait Callback<A> {
     /// Adds its needs to those of the program.
     fn needs(needs: &mut Needs);
@@ -144,7 +145,8 @@ pub struct RunEnd<'a> {
 pub(super) trait Deliver {
     fn call(&mut self, bundle: &Bundle) -> Next;
 
-    /// Finishes queued calls at the end of the run or of the subscription. Returns the number of lost bundles.
+    /// Finishes queued calls at the end of the run or of the subscription. Returns the number of lost
+    /// bundles.
     fn finish(&mut self) -> u64 {
         0
     }
@@ -176,8 +178,8 @@ pub(super) fn boxed_send<A: 'static, F: Callback<A> + Send + 'static>(
 /// Copies a callback for a thread.
 type Copy = Box<dyn Fn() -> Box<dyn Deliver + Send>>;
 
-/// Threads that run copies of a callback during a run, each with a queue of its own. Bundles that do not fit into a
-/// queue are lost.
+/// Threads that run copies of a callback during a run, each with a queue of its own. Bundles that do not fit
+/// into a queue are lost.
 pub(super) struct Pool {
     copy: Copy,
     isolation: Isolation,

@@ -1,5 +1,5 @@
-//! Lets other threads add and remove subscriptions during a run: as requests, which the run executes between two
-//! bursts.
+//! Lets other threads add and remove subscriptions during a run: as requests, which the run executes between
+//! two bursts.
 
 use super::Engine;
 use super::callback::{Callback, TakeItems};
@@ -93,10 +93,10 @@ impl Requests {
     }
 }
 
-/// Adds and removes subscriptions of an engine that runs on another thread. Each call waits until the new program is
-/// ready to take over (milliseconds). It also waits for the first run to begin, and for a source that blocks without
-/// packets and does not [return idle](weir_io::Attended). After a run, and on the engine's own thread, a call is an
-/// error.
+/// Adds and removes subscriptions of an engine that runs on another thread. Each call waits until the new
+/// program is ready to take over (milliseconds). It also waits for the first run to begin, and for a source
+/// that blocks without packets and does not [return idle](weir_io::Attended). After a run, and on the
+/// engine's own thread, a call is an error.
 #[derive(Clone)]
 pub struct Control {
     sender: Sender<Request>,
@@ -206,8 +206,8 @@ impl Control {
 /// How often a caller checks whether the run is over.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A [`Control`] that does not keep a run going: a run whose subscriptions have all ended goes on as long as others can add
-/// some.
+/// A [`Control`] that does not keep a run going: a run whose subscriptions have all ended goes on as long as
+/// others can add some.
 #[derive(Clone)]
 pub struct WeakControl {
     sender: Sender<Request>,

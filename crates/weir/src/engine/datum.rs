@@ -198,8 +198,9 @@ impl Datum for EventRow {
     }
 }
 
-/// In-order bytes of a stream, in chunks of `CHUNK` bytes, the last one shorter; with 0, as the packets bring them.
-/// The bytes are a copy; a [`StreamHandler`](crate::stream::StreamHandler) receives them without copying.
+/// In-order bytes of a stream, in chunks of `CHUNK` bytes, the last one shorter; with 0, as the packets bring
+/// them. The bytes are a copy; a [`StreamHandler`](crate::stream::StreamHandler) receives them without
+/// copying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamBytes<const CHUNK: u32>(pub(super) Arc<Bytes>);
 

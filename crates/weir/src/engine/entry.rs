@@ -35,8 +35,8 @@ pub(super) struct Entry<'c> {
     lost: u64,
     /// Connections for which the callback wants no more deliveries.
     ended: HashSet<String>,
-    /// The subscription was removed. Earlier results may still arrive, and its questions keep their numbers until the
-    /// next program takes over.
+    /// The subscription was removed. Earlier results may still arrive, and its questions keep their numbers
+    /// until the next program takes over.
     pub is_over: bool,
     /// The subscription was removed, and no more answers to its questions can arrive.
     pub is_free: bool,
@@ -53,7 +53,8 @@ pub(super) struct Entry<'c> {
 /// Limit of remembered connections that want no more deliveries: the end of some is never reported.
 const ENDED_MAX: usize = 1 << 16;
 
-/// Limit of sessions per subscription that wait for the end of their connection. Sessions beyond it count as lost.
+/// Limit of sessions per subscription that wait for the end of their connection. Sessions beyond it count as
+/// lost.
 const HELD_SESSIONS_MAX: usize = 1 << 20;
 
 impl<'c> Entry<'c> {

@@ -32,8 +32,9 @@ pub trait Handler: Send + 'static {
     /// Adds the needs of the handler to those of the program.
     fn needs(needs: &mut Needs);
 
-    /// Receives a packet, if the handler [needs](Needs::packets) packets. The filter may only depend on packets. Packets
-    /// come as they arrive: of the fragments of a datagram, a filter on layers above selects the one that completes it.
+    /// Receives a packet, if the handler [needs](Needs::packets) packets. The filter may only depend on
+    /// packets. Packets come as they arrive: of the fragments of a datagram, a filter on layers above selects
+    /// the one that completes it.
     fn packet(&mut self, packet: &PacketMeta, frame: &[u8]) {
         let _ = (packet, frame);
     }
@@ -43,7 +44,8 @@ pub trait Handler: Send + 'static {
         let _ = (flow, session);
     }
 
-    /// Receives the record of a connection that has ended, if the handler [needs](Needs::connections) records.
+    /// Receives the record of a connection that has ended, if the handler [needs](Needs::connections)
+    /// records.
     fn connection(&mut self, connection: &Connection) {
         let _ = connection;
     }

@@ -1,5 +1,5 @@
-//! The engine: subscriptions with a filter and a callback or handler for matching data. Several subscriptions share one
-//! program, and one pass over the packets.
+//! The engine: subscriptions with a filter and a callback or handler for matching data. Several subscriptions
+//! share one program, and one pass over the packets.
 //!
 //! ```no_run
 //! use weir::Engine;
@@ -28,13 +28,14 @@
 //! | the identity of the connection | [`Flow`] | with any of the others except packets and events |
 //! | a stream's bytes in order | [`StreamHandler`](crate::stream::StreamHandler) | as they arrive, on the worker |
 //!
-//! A callback takes up to three of these. Callbacks run on the thread that called [`Engine::run`], in capture order,
-//! whatever the number of workers. They may therefore borrow, and need no locks. Code that runs on the workers is a
-//! [handler](Engine::subscribe_handler): one per worker, merged at the end.
+//! A callback takes up to three of these. Callbacks run on the thread that called [`Engine::run`], in capture
+//! order, whatever the number of workers. They may therefore borrow, and need no locks. Code that runs on the
+//! workers is a [handler](Engine::subscribe_handler): one per worker, merged at the end.
 //!
 //! A panic in a callback or handler loses the result of that call only. It is caught and
-//! [counted](Outcome::callback_panics), and the run continues, also for the same subscription: code that keeps state must
-//! leave it usable when it panics. After [100](crate::CALLBACK_PANICS_MAX) panics the callback is not called any more.
+//! [counted](Outcome::callback_panics), and the run continues, also for the same subscription: code that
+//! keeps state must leave it usable when it panics. After [100](crate::CALLBACK_PANICS_MAX) panics the
+//! callback is not called any more.
 
 mod bundle;
 mod callback;
@@ -132,9 +133,9 @@ impl<'c> Engine<'c> {
         &self.compiler
     }
 
-    /// Adds a user-defined session protocol: filters know its name and fields from now on, callbacks can take its
-    /// sessions, and they have rows. Filters that `#[weir::subscribe]` checks know only the protocols of this
-    /// library. Returns the number of the protocol.
+    /// Adds a user-defined session protocol: filters know its name and fields from now on, callbacks can take
+    /// its sessions, and they have rows. Filters that `#[weir::subscribe]` checks know only the protocols of
+    /// this library. Returns the number of the protocol.
     ///
     /// # Errors
     /// The conflict with a known protocol.
@@ -162,8 +163,8 @@ impl<'c> Engine<'c> {
         self.subscribe_every(Every::Connection, filter, callback)
     }
 
-    /// As [`subscribe`](Self::subscribe), with deliveries during a connection: `every` says how often, and the last
-    /// one comes at its end. For records of connections and [tracked](Track) state.
+    /// As [`subscribe`](Self::subscribe), with deliveries during a connection: `every` says how often, and
+    /// the last one comes at its end. For records of connections and [tracked](Track) state.
     ///
     /// # Errors
     /// All errors in the filter.
@@ -203,8 +204,9 @@ impl<'c> Engine<'c> {
         self.subscribe(checked.filter, checked.callback)
     }
 
-    /// Adds a callback that runs on threads of its own; `place` is their number, and the `room` of each one's queue: data is
-    /// lost, and [counted](Outcome::lost), if the queue is full. A slow callback delays nothing else.
+    /// Adds a callback that runs on threads of its own; `place` is their number, and the `room` of each one's
+    /// queue: data is lost, and [counted](Outcome::lost), if the queue is full. A slow callback delays
+    /// nothing else.
     ///
     /// # Errors
     /// All errors in the filter.
@@ -227,7 +229,8 @@ impl<'c> Engine<'c> {
         self.add_callback(filter, needs, Every::Connection, Box::new(pool))
     }
 
-    /// Adds a handler: `make` creates one for each worker. The handlers are in the [outcome](Outcome::handlers).
+    /// Adds a handler: `make` creates one for each worker. The handlers are in the
+    /// [outcome](Outcome::handlers).
     ///
     /// # Errors
     /// All errors in the filter.
@@ -247,10 +250,11 @@ impl<'c> Engine<'c> {
         self.add(Entry::of_handler(filter, needs, Arc::new(make)))
     }
 
-    /// Adds a [pipeline](crate::pipeline) over the packets that match a filter. `make` makes the operators of each worker, which take
-    /// packets with these fields. `receiver` takes what all workers pass on, on the thread that calls [`run`](Self::run): items of a
-    /// worker in their order, and the [time](weir_pipeline::Signal::Time) that all workers have reached. Panics of operators are
-    /// isolated as those of handlers.
+    /// Adds a [pipeline](crate::pipeline) over the packets that match a filter. `make` makes the operators of
+    /// each worker, which take packets with these fields. `receiver` takes what all workers pass on, on the
+    /// thread that calls [`run`](Self::run): items of a worker in their order, and the
+    /// [time](weir_pipeline::Signal::Time) that all workers have reached. Panics of operators are isolated as
+    /// those of handlers.
     ///
     /// # Errors
     /// All errors in the filter, a name that is no field, or a field of another type.
@@ -279,7 +283,8 @@ impl<'c> Engine<'c> {
         self.add(Entry::of_items(vec![question], Box::new(receive)).of_pipeline(isolation, counts))
     }
 
-    /// What the bounds of a pipeline's operators cut off in runs that have ended. Of other subscriptions, nothing.
+    /// What the bounds of a pipeline's operators cut off in runs that have ended. Of other subscriptions,
+    /// nothing.
     pub fn pipeline_counts(&self, subscription: Subscription) -> Counts {
         let entry = self.entries.get(subscription.place).filter(|entry| entry.serial == subscription.serial);
         entry.map_or_else(Counts::new, Entry::pipeline_counts)
@@ -421,8 +426,8 @@ impl<'c> Engine<'c> {
         self.parts().map(|(_, part)| part.shape).collect()
     }
 
-    /// All questions in the order of compilation, each with its subscription. Questions of removed subscriptions keep
-    /// their numbers, and ask for nothing.
+    /// All questions in the order of compilation, each with its subscription. Questions of removed
+    /// subscriptions keep their numbers, and ask for nothing.
     fn parts(&self) -> impl Iterator<Item = (usize, &Question)> {
         let entries = self.entries.iter().enumerate();
         entries.flat_map(|(index, entry)| entry.parts.iter().map(move |part| (index, part)))
@@ -450,8 +455,8 @@ impl<'c> Engine<'c> {
         Ok(self.run_compiled(compiled, source, workers, progress))
     }
 
-    /// As [`run_shown`](Self::run_shown), with the program that [`compile`](Self::compile) returned for the current
-    /// subscriptions.
+    /// As [`run_shown`](Self::run_shown), with the program that [`compile`](Self::compile) returned for the
+    /// current subscriptions.
     ///
     /// # Panics
     /// If the program was compiled for other subscriptions.

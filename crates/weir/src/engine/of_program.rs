@@ -32,8 +32,8 @@ impl<E> TakeItems for Share<'_, '_, E> {
     }
 }
 
-/// Runs `compiled` over `source` with `workers` workers: `each` receives every item in order, with the number of its
-/// question. `shapes`: one per question; the default shape for missing ones.
+/// Runs `compiled` over `source` with `workers` workers: `each` receives every item in order, with the number
+/// of its question. `shapes`: one per question; the default shape for missing ones.
 ///
 /// # Errors
 /// The error that `each` returns; it is not called afterwards. Errors of the source are in the outcome.

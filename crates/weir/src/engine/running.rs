@@ -1,5 +1,5 @@
-//! A running engine: delivers answers, and changes the program between two bursts. A program is compiled on a thread
-//! of its own, while the previous one continues.
+//! A running engine: delivers answers, and changes the program between two bursts. A program is compiled on a
+//! thread of its own, while the previous one continues.
 
 use super::callback::Next;
 use super::control::{Done, Request};

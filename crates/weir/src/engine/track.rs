@@ -1,5 +1,5 @@
-//! User-defined state per connection: a type that receives the connection's packets and sessions, and is passed to a
-//! callback when the connection ends, or at intervals.
+//! User-defined state per connection: a type that receives the connection's packets and sessions, and is
+//! passed to a callback when the connection ends, or at intervals.
 
 use crate::isolation::Isolation;
 use std::any::Any;
@@ -12,9 +12,9 @@ use weir_engine::subscriber::TrackedPacket;
 use weir_packet::{PacketMeta, Timestamp};
 use weir_sessions::Session;
 
-/// User-defined state of a connection. Created with the first packet that fulfils the filter's part on packets, or may
-/// still fulfil it; dropped when the connection ends. Callbacks take the state as [`Tracked<Self>`](Tracked), if the
-/// connection matches the whole filter.
+/// User-defined state of a connection. Created with the first packet that fulfils the filter's part on
+/// packets, or may still fulfil it; dropped when the connection ends. Callbacks take the state as
+/// [`Tracked<Self>`](Tracked), if the connection matches the whole filter.
 ///
 /// ```
 /// use weir::{Track, TrackPacket};
@@ -33,8 +33,8 @@ pub trait Track: Default + Clone + Send + Sync + 'static {
     /// Session protocols whose sessions the type receives, by name: `tls`.
     const PROTOCOLS: &'static [&'static str] = &[];
 
-    /// Receives a packet of the connection, in capture order. A packet that ends the connection at once (a time-out
-    /// of 0 in the stack's text) is not reported.
+    /// Receives a packet of the connection, in capture order. A packet that ends the connection at once (a
+    /// time-out of 0 in the stack's text) is not reported.
     fn packet(&mut self, packet: &TrackPacket<'_>) {
         let _ = packet;
     }
@@ -75,8 +75,8 @@ pub struct TrackPacket<'a> {
 }
 
 impl TrackPacket<'_> {
-    /// A variable of the connection's layer for one side, including this packet: `bytes`, `packets`. `None` if the
-    /// program keeps no such variable.
+    /// A variable of the connection's layer for one side, including this packet: `bytes`, `packets`. `None`
+    /// if the program keeps no such variable.
     pub fn number(&self, name: &str, responder: bool) -> Option<u64> {
         self.tracked.flow.number(name, responder)
     }
@@ -92,13 +92,14 @@ pub enum Every {
     Packets(u64),
     /// Whenever this many more bytes on the wire were seen, and at the end of the connection.
     Bytes(u64),
-    /// With the first packet at least this many nanoseconds after the last delivery, and at the end of the connection.
+    /// With the first packet at least this many nanoseconds after the last delivery, and at the end of the
+    /// connection.
     Nanoseconds(u64),
-    /// At most this many nanoseconds after each packet (and 0.07 s, by which timers are late), whether more packets come or
-    /// not, and at the end of the connection. One delivery stands for all packets since the last one. Only connections
-    /// that match the whole filter by then are delivered, so a filter such as `conn.duration > 5s` selects those that have
-    /// lasted for that time. For displays of what goes on. Connections in tables that workers share are delivered at their
-    /// end only.
+    /// At most this many nanoseconds after each packet (and 0.07 s, by which timers are late), whether more
+    /// packets come or not, and at the end of the connection. One delivery stands for all packets since the
+    /// last one. Only connections that match the whole filter by then are delivered, so a filter such as
+    /// `conn.duration > 5s` selects those that have lasted for that time. For displays of what goes on.
+    /// Connections in tables that workers share are delivered at their end only.
     Within(u64),
 }
 
@@ -124,7 +125,8 @@ struct State<T> {
     tracked: T,
     /// The last delivery, as a number of packets or bytes, or as a time. `None` before the first packet.
     since: Option<u64>,
-    /// The number of the packet that asked for the report to come, if the connection had packets after the last one.
+    /// The number of the packet that asked for the report to come, if the connection had packets after the
+    /// last one.
     asked_by: Option<u64>,
 }
 
@@ -152,7 +154,8 @@ struct Asked {
     flow: FlowRef,
 }
 
-/// Reports of connections that have ended are removed from the queue if there are this many, and as many as others.
+/// Reports of connections that have ended are removed from the queue if there are this many, and as many as
+/// others.
 const STALE_REPORTS_MAX: usize = 1024;
 
 impl<T: Track> Typed<T> {

@@ -1,5 +1,5 @@
-//! Shows the states of a connection that its questions need, out of probe, parse, track and over. The states follow
-//! from the needs of the questions; no one declares them.
+//! Shows the states of a connection that its questions need, out of probe, parse, track and over. The states
+//! follow from the needs of the questions; no one declares them.
 
 use crate::compile::Compiled;
 use weir_engine::plan::{Plan, Want};

@@ -1,7 +1,7 @@
 //! Explains why a packet matches or not: layer by layer, with the deciding bytes.
 //!
-//! The layers and fields come from the packet's [detail](crate::detail). Whether a predicate holds is the answer of a small
-//! program, compiled like any question.
+//! The layers and fields come from the packet's [detail](crate::detail). Whether a predicate holds is the
+//! answer of a small program, compiled like any question.
 
 use super::{line, predicates};
 use crate::compile::Compiled;
@@ -69,8 +69,8 @@ pub fn packet(compiled: &Compiled, catalog: &StackCatalog, burst: &Burst, number
 }
 
 impl Asked<'_> {
-    /// Runs the program of this filter on the packet. `None`: the filter cannot be compiled, or the program waits for other
-    /// packets.
+    /// Runs the program of this filter on the packet. `None`: the filter cannot be compiled, or the program
+    /// waits for other packets.
     fn run(&self, filter: &str) -> Option<Ran> {
         let filter = filter::compile(filter, self.catalog).ok()?;
         let question = Question { filter, need: Need { packets: true, ..Need::default() } };
@@ -145,7 +145,8 @@ impl Asked<'_> {
             let values: Vec<String> = seen.iter().map(|one| self.say(layer, one, "")).collect();
             return Some(format!("{}   {}", self.ticks(place), values.join("; ")).trim_end().to_string());
         }
-        // The layer that is nearest to it, the innermost of several, and the layers that would have to follow.
+        // The layer that is nearest to it, the innermost of several, and the layers that would have to
+        // follow.
         let steps = (0..self.path.len()).filter_map(|place| {
             let (distance, wanted) = self.steps(self.path[place], layer)?;
             Some((std::cmp::Reverse(distance), place, wanted))

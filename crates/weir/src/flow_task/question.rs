@@ -39,7 +39,8 @@ pub struct FlowQuestions {
     pub filter: String,
     /// The session protocols whose sessions the task receives.
     pub protocols: ProtocolSet,
-    /// The task receives the bytes of streams, up to this offset of each direction; 0: no streams are reassembled.
+    /// The task receives the bytes of streams, up to this offset of each direction; 0: no streams are
+    /// reassembled.
     pub stream_bytes_max: u64,
     /// The task receives packets without a connection.
     pub loose_packets: bool,
@@ -51,8 +52,9 @@ pub struct FlowQuestions {
 }
 
 impl FlowQuestions {
-    /// Questions for packets with these fields, in the order of their words: two for an address of IPv6, else one. `header_at`, `payload_at` and `payload_length` are offsets and length of the
-    /// innermost layer with connections, in the captured bytes unless the packet is the last fragment of a datagram.
+    /// Questions for packets with these fields, in the order of their words: two for an address of IPv6, else
+    /// one. `header_at`, `payload_at` and `payload_length` are offsets and length of the innermost layer with
+    /// connections, in the captured bytes unless the packet is the last fragment of a datagram.
     ///
     /// # Errors
     /// A name that is no field of a number or an address.
@@ -92,11 +94,12 @@ impl FlowQuestions {
         compiler.check_at_once(filter, false)
     }
 
-    /// The questions of one subscription. `make` makes the task of each worker, whose rows have this number of columns; they are rows of
-    /// the first question.
+    /// The questions of one subscription. `make` makes the task of each worker, whose rows have this number
+    /// of columns; they are rows of the first question.
     ///
     /// # Errors
-    /// If the fields are more than a program has room for, the conditions or the events are too many, or the stack has no such event.
+    /// If the fields are more than a program has room for, the conditions or the events are too many, or the
+    /// stack has no such event.
     pub fn questions(
         self,
         compiler: &Compiler,

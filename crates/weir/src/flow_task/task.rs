@@ -18,9 +18,11 @@ use weir_engine::subscriber::{EventView, SeenPacket, SeenSession, TrackedPacket}
 use weir_packet::{PacketMeta, Timestamp};
 use weir_sessions::Session;
 
-/// Takes the connections of one worker. Each worker has its own, which may move to another thread between two calls.
+/// Takes the connections of one worker. Each worker has its own, which may move to another thread between two
+/// calls.
 pub trait FlowTask: Send {
-    /// Bytes in order of a connection; `is_orig`: the originator sent them. Over UDP the payload of a datagram.
+    /// Bytes in order of a connection; `is_orig`: the originator sent them. Over UDP the payload of a
+    /// datagram.
     fn bytes(&mut self, flow: &TaskFlow<'_>, is_orig: bool, chunk: &Chunk<'_>);
 
     /// A direction has no more bytes than those that were passed on.
@@ -28,11 +30,12 @@ pub trait FlowTask: Send {
         let _ = (flow, is_orig);
     }
 
-    /// A session of a connection. If the compiler was [told so](crate::Compiler::yield_early_sessions), sessions are passed on
-    /// before they end, too ([`Session::is_early`]).
+    /// A session of a connection. If the compiler was [told so](crate::Compiler::yield_early_sessions),
+    /// sessions are passed on before they end, too ([`Session::is_early`]).
     fn session(&mut self, flow: &TaskFlow<'_>, session: &TaskSession<'_>);
 
-    /// The session protocol that a connection has from now on: its number in the registry. `None`: none of those that the run parses.
+    /// The session protocol that a connection has from now on: its number in the registry. `None`: none of
+    /// those that the run parses.
     fn recognised(&mut self, flow: &TaskFlow<'_>, protocol: Option<usize>) {
         let _ = (flow, protocol);
     }
@@ -130,7 +133,8 @@ pub struct FlowPacket<'a> {
     pub words: &'a [u64],
     /// A bit for each field that the packet has.
     pub known: u64,
-    /// A bit for each [condition](super::FlowQuestions::conditions) that holds for the connection, as far as is known.
+    /// A bit for each [condition](super::FlowQuestions::conditions) that holds for the connection, as far as
+    /// is known.
     pub holds: u64,
     /// Bit `n` is set if the [event](super::FlowQuestions::events) number `n` happened on this packet.
     pub happened: u64,
@@ -154,7 +158,8 @@ pub struct LoosePacket<'a> {
 /// Where the conditions of a task are among its questions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conditions {
-    /// The questions that track the connections that a condition holds for: for each condition, places behind the first one.
+    /// The questions that track the connections that a condition holds for: for each condition, places behind
+    /// the first one.
     pub of_connections: Range<usize>,
     /// The questions about packets without a connection: the place behind the first one, and the condition.
     pub of_packets: Vec<(usize, usize)>,

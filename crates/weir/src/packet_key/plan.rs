@@ -12,13 +12,15 @@ use weir_engine::plan::Want;
 use weir_lang::aggregate::{Key, Shorthand};
 use weir_lang::diag::Diagnostics;
 
-/// Words for several fields. The keys `flow` and `hosts` are the same for both directions: their first words stand for the ends, each
-/// with half of the words. `5tuple` and `pair` mean the same fields, of one direction, as in aggregates.
+/// Words for several fields. The keys `flow` and `hosts` are the same for both directions: their first words
+/// stand for the ends, each with half of the words. `5tuple` and `pair` mean the same fields, of one
+/// direction, as in aggregates.
 const PAIR: &[&str] = &["src", "dst"];
 const TUPLE: &[&str] = &["src", "sport", "dst", "dport", "proto"];
 const SHORTHANDS: &[Shorthand<'_>] = &[("flow", TUPLE), ("hosts", PAIR), ("5tuple", TUPLE), ("pair", PAIR)];
 
-/// The parts of a key, and how many of their first words stand for each end of a connection; 0: the key has a direction.
+/// The parts of a key, and how many of their first words stand for each end of a connection; 0: the key has a
+/// direction.
 pub(crate) fn key_parts(names: &Names, text: &str) -> Result<(Vec<Key>, Vec<Part>, usize), Diagnostics> {
     let keys = keys_of(names, "key", text, SHORTHANDS)?;
     let parts = parts_of(names, &keys);
@@ -35,8 +37,9 @@ pub(crate) fn key_parts(names: &Names, text: &str) -> Result<(Vec<Key>, Vec<Part
 }
 
 impl PacketKey {
-    /// The key of this text: fields of packets, separated by commas, addresses with or without a prefix (`ip.src/24, tcp.dstport`). The
-    /// keys `flow` and `hosts` alone are the same for both directions of a connection.
+    /// The key of this text: fields of packets, separated by commas, addresses with or without a prefix
+    /// (`ip.src/24, tcp.dstport`). The keys `flow` and `hosts` alone are the same for both directions of a
+    /// connection.
     ///
     /// # Errors
     /// All mistakes in the text.

@@ -8,7 +8,8 @@ use weir_io::udp::hash;
 #[derive(Debug, Clone)]
 pub struct PacketKey {
     pub(super) parts: Vec<Part>,
-    /// Number of words that stand for one end of a connection: those of the other end follow, and the order of both does not matter.
+    /// Number of words that stand for one end of a connection: those of the other end follow, and the order
+    /// of both does not matter.
     pub(super) end_words: usize,
 }
 
@@ -26,7 +27,8 @@ impl PlacedKey {
         Self { places, words: words_of(&key.parts), end_words: key.end_words }
     }
 
-    /// The number of a packet with this record. Fields that the packet does not have count as absent, whatever the others are.
+    /// The number of a packet with this record. Fields that the packet does not have count as absent,
+    /// whatever the others are.
     pub fn number(&self, outs: &[u64]) -> u64 {
         /// Words of keys that need no memory of their own.
         const USUAL: usize = 16;

@@ -1,7 +1,7 @@
 //! The key of a packet as bytes: the key of a table of flows.
 //!
-//! Numbers have as many bytes as they need. Addresses of either version have 4 bytes if all of the key are of IPv4: such keys are in a
-//! table of their own. The last bytes say which fields the packet has.
+//! Numbers have as many bytes as they need. Addresses of either version have 4 bytes if all of the key are of
+//! IPv4: such keys are in a table of their own. The last bytes say which fields the packet has.
 
 use crate::names::Names;
 use crate::packet_key::key_parts;
@@ -20,8 +20,8 @@ pub struct KeyField {
     pub value_type: ValueType,
     /// Its first byte.
     pub offset: usize,
-    /// Number of bytes: 1, 2, 4, 8, or 16 for an address of IPv6 or of either version, in network order. Other values are
-    /// little-endian numbers.
+    /// Number of bytes: 1, 2, 4, 8, or 16 for an address of IPv6 or of either version, in network order.
+    /// Other values are little-endian numbers.
     pub bytes: usize,
     /// The value is the index of a [layer](super::TaskValues::layers).
     pub is_layer: bool,
@@ -152,8 +152,8 @@ impl KeyLayout {
         self.parts.len()
     }
 
-    /// Writes the key of a packet with these words, of which it has the parts `known`. Returns the index of the layout, and whether
-    /// the ends were exchanged. `None`: the key has ends, and the packet has none.
+    /// Writes the key of a packet with these words, of which it has the parts `known`. Returns the index of
+    /// the layout, and whether the ends were exchanged. `None`: the key has ends, and the packet has none.
     pub(super) fn write(&self, words: &mut [u64], known: u64, key: &mut Vec<u8>) -> Option<(usize, bool)> {
         if self.end_words > 0 && known == 0 {
             return None;

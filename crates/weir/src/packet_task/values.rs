@@ -42,7 +42,8 @@ pub struct TaskValues {
 }
 
 impl TaskValues {
-    /// The key of the text `key` (`ip.src/24, tcp.dstport`; `flow` and `hosts` for both directions), and the fields of these names.
+    /// The key of the text `key` (`ip.src/24, tcp.dstport`; `flow` and `hosts` for both directions), and the
+    /// fields of these names.
     ///
     /// # Errors
     /// All mistakes in the texts; more than 64 fields.

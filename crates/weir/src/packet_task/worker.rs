@@ -12,13 +12,14 @@ use weir_compile::PacketValue;
 use weir_engine::subscriber::SeenPacket;
 use weir_packet::PacketMeta;
 
-/// Takes the packets of a question on one worker. Each worker has its own, which may move to another thread between two calls.
+/// Takes the packets of a question on one worker. Each worker has its own, which may move to another thread
+/// between two calls.
 pub trait PacketTask: Send {
     /// Takes a packet.
     fn packet(&mut self, packet: &TaskPacket<'_>, rows: &mut TaskRows<'_>);
 
-    /// The worker's time is `now`, in nanoseconds since 1970: called after each burst of packets, and while no packets arrive.
-    /// `i64::MAX` at the end of the run, `i64::MIN` before the first time is known.
+    /// The worker's time is `now`, in nanoseconds since 1970: called after each burst of packets, and while
+    /// no packets arrive. `i64::MAX` at the end of the run, `i64::MIN` before the first time is known.
     fn pass_time(&mut self, now: i64, rows: &mut TaskRows<'_>);
 
     /// The machine's clock was set by this many nanoseconds.
@@ -34,7 +35,8 @@ pub struct TaskPacket<'a> {
     pub words: &'a [u64],
     /// A bit for each field that the packet has.
     pub known: u64,
-    /// The key, and the index of its [layout](super::KeyLayout::tables). `None` if the task states no key, or the packet has none.
+    /// The key, and the index of its [layout](super::KeyLayout::tables). `None` if the task states no key, or
+    /// the packet has none.
     pub key: Option<(usize, &'a [u8])>,
     /// The ends of the packet were exchanged in the key, which is the same for both directions.
     pub is_swapped: bool,
@@ -96,7 +98,8 @@ impl WorkerPipeline for TaskWorker {
 }
 
 impl TaskValues {
-    /// The question whose packets are taken by tasks: `make` makes that of each worker. Their rows have this number of columns.
+    /// The question whose packets are taken by tasks: `make` makes that of each worker. Their rows have this
+    /// number of columns.
     ///
     /// # Errors
     /// If the values are more than a program has room for.

@@ -123,8 +123,8 @@ pub trait PacketFields: Sized + Send + 'static {
     /// Whether the field with this index has the type of the one in the catalogue.
     fn is_type_of(index: usize, value_type: ValueType, bits: u32) -> bool;
 
-    /// The fields; `None` if the packet is left out. `words` has the words of the field with this index, and `present` a bit for
-    /// each field of the packet.
+    /// The fields; `None` if the packet is left out. `words` has the words of the field with this index, and
+    /// `present` a bit for each field of the packet.
     fn read<'w>(words: impl Fn(usize) -> &'w [u64], present: u64) -> Option<Self>;
 }
 

@@ -11,7 +11,8 @@ pub struct PipelinePart {
     pub(crate) worker: usize,
     /// Number of workers.
     pub(crate) workers: usize,
-    /// The capture time that the worker has reached: nanoseconds since 1970, `i64::MIN` before the first time, `i64::MAX` at its end.
+    /// The capture time that the worker has reached: nanoseconds since 1970, `i64::MIN` before the first
+    /// time, `i64::MAX` at its end.
     pub(crate) time: i64,
     /// How often the worker's time was set.
     pub(crate) restarts: u64,

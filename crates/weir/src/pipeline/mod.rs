@@ -1,4 +1,5 @@
-//! Pipelines over packets: operators that run on each worker, and operators that take what all workers pass on.
+//! Pipelines over packets: operators that run on each worker, and operators that take what all workers pass
+//! on.
 //!
 //! ```no_run
 //! use std::net::IpAddr;
@@ -25,9 +26,10 @@
 //! engine.read(["capture.pcap"]).expect("the filters are right");
 //! ```
 //!
-//! A worker's part takes [`Packet`]s whose fields have the types that the pipeline states: the compiled program loads these fields
-//! and nothing else. Each worker has an instance of its own, which shares nothing with others. [Aggregates](crate::aggregate) are such
-//! pipelines. [Records](crate::records) have the same place on workers, with a table of their own, because they write rows directly.
+//! A worker's part takes [`Packet`]s whose fields have the types that the pipeline states: the compiled
+//! program loads these fields and nothing else. Each worker has an instance of its own, which shares nothing
+//! with others. [Aggregates](crate::aggregate) are such pipelines. [Records](crate::records) have the same
+//! place on workers, with a table of their own, because they write rows directly.
 
 mod erased;
 mod fields;

@@ -302,8 +302,8 @@ impl Group {
     }
 }
 
-/// Puts the smaller end of a packet's tuple first. `ends`: the words of the sender and of the receiver. Returns whether the ends were
-/// exchanged.
+/// Puts the smaller end of a packet's tuple first. `ends`: the words of the sender and of the receiver.
+/// Returns whether the ends were exchanged.
 fn order_ends([sender, receiver]: &[Vec<usize>; 2], key: &mut [u64]) -> bool {
     let is_swapped = sender.iter().map(|&word| key[word]).gt(receiver.iter().map(|&word| key[word]));
     if is_swapped {

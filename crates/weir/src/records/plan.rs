@@ -41,8 +41,9 @@ const TUPLE: &[&str] = &["src", "sport", "dst", "dport", "proto"];
 const SHORTHANDS: &[Shorthand<'_>] = &[(FLOW, TUPLE), (ONE_WAY, TUPLE), ("pair", &["src", "dst"])];
 
 impl PacketRecords {
-    /// Records of these features, grouped by these fields. Both texts are names separated by commas, in the form of the keys of
-    /// aggregates. The keys `5tuple` and `flow` are the tuple of packets; `flow` joins both directions.
+    /// Records of these features, grouped by these fields. Both texts are names separated by commas, in the
+    /// form of the keys of aggregates. The keys `5tuple` and `flow` are the tuple of packets; `flow` joins
+    /// both directions.
     ///
     /// # Errors
     /// A name that is no field of packets with one value, or too many of them.
@@ -162,8 +163,8 @@ fn columns_before(names: &Names, keys: &[Key], is_flow: bool) -> Vec<Column> {
     columns
 }
 
-/// The names of features: those of packets, with other names for some of them, and from the index on that is returned those of
-/// [`FEATURES`].
+/// The names of features: those of packets, with other names for some of them, and from the index on that is
+/// returned those of [`FEATURES`].
 fn with_features(mut names: Names) -> (Names, usize) {
     for (other, field) in OTHER_NAMES {
         if let Some(at) = names.find(field) {

@@ -25,8 +25,8 @@ pub struct RecordLimits {
 const GROUP_BYTES: usize = 512;
 
 impl RecordLimits {
-    /// The usual limits, with at most about this many bytes of memory for the groups of a worker: a quarter for the groups, the rest
-    /// for numbers.
+    /// The usual limits, with at most about this many bytes of memory for the groups of a worker: a quarter
+    /// for the groups, the rest for numbers.
     pub fn within(memory_max: usize) -> Self {
         let usual = Self::default();
         Self {

@@ -241,8 +241,8 @@ fn connections_have_the_tags_of_their_first_packet() {
         datagram(from_originator, 17, 0, 0, &[&ports.concat()[..], &[0, 8, 0, 0]].concat())
     };
     let ping = datagram(true, 1, 0, 0, &[8, 0, 0, 0, 0, 1, 0, 1]);
-    // The upper bits of a tag are its priority. Tag 0 is not a VLAN. The answer in VLAN 7 belongs to another connection
-    // than the request in VLAN 42.
+    // The upper bits of a tag are its priority. Tag 0 is not a VLAN. The answer in VLAN 7 belongs to another
+    // connection than the request in VLAN 42.
     let frames = [
         frame(&[], udp(true, 1)),
         frame(&[(0x8100, 0xe02a)], udp(true, 2)),

@@ -65,7 +65,8 @@ fn of_traffic_that_means_harm() {
     assert!(undecided > 0 && dropped > 0, "the ways were taken: {undecided} undecided, {dropped} dropped");
 }
 
-/// Runs over the capture in `examples/`. Returns the packets of each connection and the reader's packet count.
+/// Runs over the capture in `examples/`. Returns the packets of each connection and the reader's packet
+/// count.
 fn read(compiler: &Compiler, compiled: &Compiled, workers: usize) -> (Vec<u64>, Outcome, u64) {
     let mut reader = CaptureReader::open(&[FIRST_LIGHT]);
     let mut packets = vec![];

@@ -180,7 +180,8 @@ impl Expected {
         }
     }
 
-    /// Whether results of a row have this value, first the next one. `mark`: what the row says of the result, if it is not exact.
+    /// Whether results of a row have this value, first the next one. `mark`: what the row says of the result,
+    /// if it is not exact.
     pub fn agrees(&self, got: &mut dyn Iterator<Item = &Datum>, mark: &str) -> bool {
         let got_one = got.next().unwrap_or(&Datum::Absent);
         match (self, got_one.number()) {

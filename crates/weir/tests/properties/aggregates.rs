@@ -1,6 +1,7 @@
 //! The rows of aggregates are those of a naive model, with any number of workers, native or interpreted.
 //!
-//! The model reads the fields of packets from their details ([`weir::Dissector`]), and those of rows from the same rows.
+//! The model reads the fields of packets from their details ([`weir::Dissector`]), and those of rows from the
+//! same rows.
 
 use crate::aggregate_model::{Datum, Field, Function, Kind, Record, Row, Spec, rows};
 use crate::drive::{FIRST_LIGHT, MemoryPacket, ask, in_memory, read_capture, seeds};
@@ -47,8 +48,8 @@ fn datum(value: &Value<'_>) -> Datum {
     }
 }
 
-/// The record of a packet: `frame.len`, the fields of [`LAYERS`], and the tuple. `None`: fragments, whose datagrams need
-/// several packets.
+/// The record of a packet: `frame.len`, the fields of [`LAYERS`], and the tuple. `None`: fragments, whose
+/// datagrams need several packets.
 fn record_of(dissector: &Dissector, number: u64, packet: &MemoryPacket) -> Option<Record> {
     let meta = PacketMeta {
         time: packet.time,

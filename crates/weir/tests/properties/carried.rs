@@ -1,4 +1,5 @@
-//! Sessions over layers of one's own: `sessions mine as tcp` makes the bytes that a layer delivers carry sessions.
+//! Sessions over layers of one's own: `sessions mine as tcp` makes the bytes that a layer delivers carry
+//! sessions.
 
 use crate::drive::{MemoryPacket, all_sessions, ask, compile, rows};
 use weir::{Compiler, Options};

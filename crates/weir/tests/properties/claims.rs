@@ -150,7 +150,8 @@ fn connections_are_the_same_whatever_else_is_asked() {
 }
 
 /// Tests of values that differ between packets of a connection, such as tags of one direction or header
-/// bytes, match the connection and exclude none of its packets. Tags of one direction only are VLANs to ignore.
+/// bytes, match the connection and exclude none of its packets. Tags of one direction only are VLANs to
+/// ignore.
 #[test]
 fn a_packet_that_fulfils_a_filter_has_its_whole_connection() {
     let packets: Vec<MemoryPacket> = (0..4u8)

@@ -1,5 +1,5 @@
-//! The detail of packets: the layers of each packet are those that native programs find, every field is there once, filters
-//! see the same values, and tshark finds the same bytes.
+//! The detail of packets: the layers of each packet are those that native programs find, every field is there
+//! once, filters see the same values, and tshark finds the same bytes.
 
 use crate::drive::{MemoryPacket, ask, compile, in_memory, read_capture, rows};
 use std::collections::BTreeSet;

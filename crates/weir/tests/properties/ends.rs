@@ -1,5 +1,5 @@
-//! Events at the ends of instances: the rows of events and the columns of connections have the values of the instance,
-//! computed here from the packets.
+//! Events at the ends of instances: the rows of events and the columns of connections have the values of the
+//! instance, computed here from the packets.
 
 use crate::drive::{MemoryPacket, ask, compile, in_memory, seeds};
 use std::collections::BTreeMap;
@@ -220,7 +220,8 @@ fn told(
 
 type Holds = fn(&Note) -> bool;
 
-/// Filters, and the instances that they select: columns as they are at the end, packets if any of them matches.
+/// Filters, and the instances that they select: columns as they are at the end, packets if any of them
+/// matches.
 const FILTERS: &[(&str, Holds)] = &[
     ("", |_| true),
     ("note.over.loud > 1", |note| note.loud[0] > 1),

@@ -9,7 +9,8 @@ use weir_testing::traffic::{Network, conversation, mix};
 
 const SEEDS: u64 = 240;
 
-/// Packets that random filters are likely to match: `count` random frames, a conversation, and a part of a capture.
+/// Packets that random filters are likely to match: `count` random frames, a conversation, and a part of a
+/// capture.
 pub fn packets(random: &mut Random, shipped: &[MemoryPacket], count: usize) -> Vec<MemoryPacket> {
     let mut list: Vec<MemoryPacket> = (0..count).map(|_| frames::any(random)).collect();
     let network = Network { repeats: true, loses: true, reorders: true, fragments: true, cuts: false };

@@ -1,5 +1,6 @@
-//! Forged segments in both modes: what the receiver rejects changes no answer, and every captured byte is in exactly
-//! one column. `docs/streams.md` has the table of attacks; each of its rows names the test that shows it.
+//! Forged segments in both modes: what the receiver rejects changes no answer, and every captured byte is in
+//! exactly one column. `docs/streams.md` has the table of attacks; each of its rows names the test that shows
+//! it.
 
 use crate::drive::{MemoryPacket, run_streams, seeds};
 use crate::strict::{CLIENT, HANDSHAKE, RST, SERVER, Segment, Sum, TALK, packet, streams};

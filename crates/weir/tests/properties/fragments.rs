@@ -1,5 +1,5 @@
-//! Fragments match with their datagram: how the frames of a capture are fragmented does not change which datagrams
-//! match, and all fragments of a datagram that matches are delivered, in capture order.
+//! Fragments match with their datagram: how the frames of a capture are fragmented does not change which
+//! datagrams match, and all fragments of a datagram that matches are delivered, in capture order.
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, ask, compile, in_memory, read_capture, rows, seeds};
 use std::collections::BTreeSet;
@@ -76,8 +76,9 @@ fn tunnelled(kind: u64, ip: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The same datagrams whole and in fragments; some run in tunnels, which are fragmented, too. Datagrams become
-/// complete in the order of `packets`, and at their times; earlier fragments may come among those of other datagrams.
+/// The same datagrams whole and in fragments; some run in tunnels, which are fragmented, too. Datagrams
+/// become complete in the order of `packets`, and at their times; earlier fragments may come among those of
+/// other datagrams.
 fn fragmented(random: &mut Random, packets: &[MemoryPacket], cuts: &mut Cuts) -> (Vec<MemoryPacket>, Parts) {
     let (mut whole, mut parts) = (vec![], Parts::new());
     for (number, packet) in packets.iter().enumerate() {
@@ -137,7 +138,8 @@ fn selected(filter: &str, packets: &[MemoryPacket], workers: usize) -> Option<(V
         all.push((numbers, outcome));
     }
     let (other, one) = (all.pop()?, all.pop()?);
-    // Fragments that come too early, or are too short, are announced: see `workers::differences_are_announced`.
+    // Fragments that come too early, or are too short, are announced: see
+    // `workers::differences_are_announced`.
     if other.1.counters.dispatch.packets_astray == 0 {
         assert_eq!(one.0, other.0, "{filter}, {workers} workers");
     }
@@ -241,7 +243,8 @@ fn fragments_of_incomplete_datagrams_match_as_they_do_alone() {
             packets.push(MemoryPacket { time, ..MemoryPacket::ethernet(ethernet(0x0800, &ip)) });
         }
         let (_, mut parts) = fragmented(&mut random, &packets, &mut Cuts::default());
-        // Datagrams in the second half keep fewer fragments than they have; the rest of the capture lets them expire.
+        // Datagrams in the second half keep fewer fragments than they have; the rest of the capture lets them
+        // expire.
         let of = |parts: &Parts, number| parts.iter().filter(|(of, _)| *of == number).count();
         let mut incomplete = BTreeSet::new();
         for number in (0..60).filter(|number| number % 3 == 0) {
@@ -346,7 +349,8 @@ fn the_fragments_of_a_question_about_connections_are_not_held() {
 fn repeated_and_overlapping_fragments_are_parts_of_their_datagram() {
     let datagram = udp((53, 4000), b"twenty-four bytes are ok");
     let piece = |from: usize, to: usize| fragment(7, from as u16, to < 32, &datagram[from..to]);
-    // The first fragment is repeated, another one overlaps it; what comes after the datagram is complete is not of it.
+    // The first fragment is repeated, another one overlaps it; what comes after the datagram is complete is
+    // not of it.
     let packets = [piece(16, 32), piece(8, 24), piece(8, 24), piece(0, 16), piece(16, 32)];
     assert_eq!(numbers("udp.port == 53", &packets), [0, 1, 2, 3]);
     assert_eq!(numbers("not udp", &packets), [4]);

@@ -1,5 +1,5 @@
-//! Gaps of any layer's sequence: statements run for each, also at the end of the instance; events happen on the packet
-//! that shows the gap.
+//! Gaps of any layer's sequence: statements run for each, also at the end of the instance; events happen on
+//! the packet that shows the gap.
 
 use crate::drive::{MemoryPacket, compile, in_memory};
 use std::convert::Infallible;
@@ -73,7 +73,8 @@ fn rows(event: &str, columns: &[&str], parts: &[(usize, u8, u8)]) -> Vec<String>
     runs.remove(0)
 }
 
-/// Parts 1, 3 and 6 of the first side, of which the other side acknowledges all before 4; then its own parts 20 and 95.
+/// Parts 1, 3 and 6 of the first side, of which the other side acknowledges all before 4; then its own parts
+/// 20 and 95.
 const SOME: [(usize, u8, u8); 5] = [(0, 1, 0), (0, 3, 0), (0, 6, 0), (1, 20, 4), (1, 95, 0)];
 
 #[test]

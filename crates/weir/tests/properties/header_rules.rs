@@ -1,4 +1,5 @@
-//! Rules about headers pass every packet that changes an answer: the packets that a device would pass give the same rows as all packets.
+//! Rules about headers pass every packet that changes an answer: the packets that a device would pass give
+//! the same rows as all packets.
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, seeds};
 use crate::engines;
@@ -55,7 +56,8 @@ fn rules(compiled: &Compiled) -> Option<HeaderRules> {
     compiled.kernel_filters()?.header_rules().ok()
 }
 
-/// Checks that the packets that pass give the rows of all packets. Returns the numbers of packets, and of those that pass.
+/// Checks that the packets that pass give the rows of all packets. Returns the numbers of packets, and of
+/// those that pass.
 fn check(compiler: &Compiler, asks: &[Ask], packets: &[MemoryPacket]) -> Option<(usize, usize)> {
     let options = Options { narrow: true, ..Options::default() };
     let compiled = compiler.compile(asks, &options).ok()?;

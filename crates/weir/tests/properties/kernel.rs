@@ -1,8 +1,8 @@
-//! Filters in the kernel pass every packet that changes an answer: programs of XDP and socket filters pass what the interpreter
-//! passes, and little else; and the packets that pass give the same rows as all packets.
+//! Filters in the kernel pass every packet that changes an answer: programs of XDP and socket filters pass
+//! what the interpreter passes, and little else; and the packets that pass give the same rows as all packets.
 //!
-//! `WEIR_SEEDS=0..1750` runs 11 million programs: 1572 sets of questions, 5.5 million packets, each as a program of XDP and as a
-//! socket filter, in 6 minutes of one processor (2026-11-26).
+//! `WEIR_SEEDS=0..1750` runs 11 million programs: 1572 sets of questions, 5.5 million packets, each as a
+//! program of XDP and as a socket filter, in 6 minutes of one processor (2026-11-26).
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, rows, seeds};
 use crate::engines;
@@ -28,7 +28,8 @@ fn packets(random: &mut Random, shipped: &[MemoryPacket]) -> Vec<MemoryPacket> {
     all
 }
 
-/// The filter of this number for Ethernet, loaded as a program of XDP and as a socket filter. `None`: every packet is needed.
+/// The filter of this number for Ethernet, loaded as a program of XDP and as a socket filter. `None`: every
+/// packet is needed.
 fn load(compiled: &Compiled, number: usize) -> Option<io::Result<[Trial; 2]>> {
     let filters = compiled.kernel_filters()?;
     let load = |filter: KernelFilter| {

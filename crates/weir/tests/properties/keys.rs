@@ -1,5 +1,5 @@
-//! Flows keyed by something other than two addresses and two ports: the packets of each key form one flow, and the
-//! interpreter and native code agree.
+//! Flows keyed by something other than two addresses and two ports: the packets of each key form one flow,
+//! and the interpreter and native code agree.
 
 use crate::drive::{MemoryPacket, ask, compile, in_memory, rows, seeds};
 use std::collections::BTreeMap;
@@ -103,8 +103,8 @@ fn datagram(number: i64, from: [u8; 4], payload: &[u8]) -> MemoryPacket {
     MemoryPacket { time: Timestamp(number * 1_000_000), ..MemoryPacket::ethernet(bytes) }
 }
 
-/// For each packet, the number of packets of its instance so far, computed by both engines. The column `packets` of
-/// `event` contains that number.
+/// For each packet, the number of packets of its instance so far, computed by both engines. The column
+/// `packets` of `event` contains that number.
 fn counts(text: &str, event: &str, packets: &[MemoryPacket]) -> Vec<u64> {
     let compiler = compiler(text);
     let EventRows { asked, columns, .. } =
@@ -240,7 +240,8 @@ fn connections_of_different_networks_are_different() {
         }
         ethernet(ethertype, &frame)
     };
-    // Of each network a request and two replies; networks differ in the order of two tags, too. VLAN 0 is none.
+    // Of each network a request and two replies; networks differ in the order of two tags, too. VLAN 0 is
+    // none.
     let networks: Vec<Box<dyn Fn(bool) -> Vec<u8>>> = vec![
         Box::new(|reply| tagged(if reply { &[0] } else { &[] }, reply)),
         Box::new(|reply| tagged(&[7], reply)),

@@ -1,6 +1,7 @@
-//! Filters in the syntax of pcap-filter(7) match the same packets as in libpcap, without its optimiser (which leaves out
-//! loads, so that some frames match although they are too short): on random frames of several link types, whole and
-//! truncated, and on the captures of this repository. Each filter runs natively and in the interpreter.
+//! Filters in the syntax of pcap-filter(7) match the same packets as in libpcap, without its optimiser (which
+//! leaves out loads, so that some frames match although they are too short): on random frames of several link
+//! types, whole and truncated, and on the captures of this repository. Each filter runs natively and in the
+//! interpreter.
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, ask, compile, read_capture, rows, seeds};
 use std::io::{Read, Write};
@@ -198,8 +199,8 @@ fn expression(random: &mut Random, depth: u32, link: LinkType) -> String {
     }
 }
 
-/// An expression that may begin with what moves the headers. What follows is only evaluated if that part holds:
-/// otherwise libpcap reads registers that it has not written.
+/// An expression that may begin with what moves the headers. What follows is only evaluated if that part
+/// holds: otherwise libpcap reads registers that it has not written.
 fn filter(random: &mut Random, link: LinkType) -> String {
     let depth = random.below(3) as u32;
     let inner = expression(random, depth, link);

@@ -30,13 +30,14 @@
 //! * `hostile`: malicious traffic: no panics, bounded memory.
 //! * `samples`: a share of the connections.
 //! * `kernel`: filters in the kernel pass all packets that matter.
-//! * `taken_over`: connections that the kernel takes over have the same rows; `taken_over_bounds`: with full tables, and on bad
-//!   networks; `taken_over_changes`: while questions change.
+//! * `taken_over`: connections that the kernel takes over have the same rows; `taken_over_bounds`: with full
+//!   tables, and on bad networks; `taken_over_changes`: while questions change.
 //! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
 //! * `corpus`: seeds of fuzzers, replayed.  `shipped`: the capture in `examples/` and its servers' logs.
 //!
-//! `weir_testing` generates packets (`frames`), conversations (`traffic`) and filters (`filters`); `drive` runs them.
+//! `weir_testing` generates packets (`frames`), conversations (`traffic`) and filters (`filters`); `drive`
+//! runs them.
 
 mod above;
 mod accounts;

@@ -161,7 +161,8 @@ fn question(random: &mut Random, index: usize) -> Ask {
         _ => one,
     };
     let want = [Want::Packets, Want::Connections, all_sessions()][index % 3];
-    // Every question about connections needs the service, so that its rows do not depend on the other questions.
+    // Every question about connections needs the service, so that its rows do not depend on the other
+    // questions.
     Ask { need: Need { service: want == Want::Connections, ..Need::default() }, ..ask(&filter, want) }
 }
 
@@ -177,8 +178,8 @@ fn answers(asks: &[Ask], packets: &[MemoryPacket], engine: Executor) -> Vec<BTre
     answers
 }
 
-/// Checks that questions asked together have the same rows with both executors. Also asks every `step`th question
-/// alone, and checks that its rows are the same.
+/// Checks that questions asked together have the same rows with both executors. Also asks every `step`th
+/// question alone, and checks that its rows are the same.
 fn many_questions_are_answered_as_alone(count: usize, step: usize) {
     let packets = read_capture(FIRST_LIGHT);
     let packets = &packets[packets.len() - 900..];
@@ -226,7 +227,8 @@ fn part_of(field: &str, part: u64, form: u64) -> String {
     }
 }
 
-/// Predicates that compare one field with many constants are evaluated together (`weir-compile`'s `lower/groups.rs`).
+/// Predicates that compare one field with many constants are evaluated together (`weir-compile`'s
+/// `lower/groups.rs`).
 #[test]
 fn many_constants_of_a_field_are_answered_as_each_alone() {
     let captures = ["vxlan", "geneve", "gre", "sctp", "gtp", "internet"];
@@ -236,7 +238,8 @@ fn many_constants_of_a_field_are_answered_as_each_alone() {
         let packets = &packets[packets.len().saturating_sub(300)..];
         for (index, field) in ["ip.addr", "ip.src", "udp.port", "tcp.dstport"].into_iter().enumerate() {
             let filters = (0..16).flat_map(|part| (0..4).map(move |form| part_of(field, part, form)));
-            // The record of a connection that is partly in a tunnel depends on the other questions (ARCHITECTURE, warts).
+            // The record of a connection that is partly in a tunnel depends on the other questions
+            // (ARCHITECTURE, warts).
             let want = if path == FIRST_LIGHT && index % 2 == 1 { Want::Connections } else { Want::Packets };
             let need = Need { service: want == Want::Connections, ..Need::default() };
             let asks: Vec<Ask> = filters.map(|filter| Ask { need, ..ask(&filter, want) }).collect();

@@ -1,5 +1,5 @@
-//! The rows do not depend on how a source divides its packets into bursts, on pauses between them, or on the number of
-//! workers, even if capture time runs backwards.
+//! The rows do not depend on how a source divides its packets into bursts, on pauses between them, or on the
+//! number of workers, even if capture time runs backwards.
 
 use crate::drive::{MemoryPacket, all_sessions, ask, compile, rows, rows_of, seeds};
 use weir::io::source::MemorySource;

@@ -1,4 +1,5 @@
-//! Keys of packets: packets have equal numbers exactly if the fields of the key are equal, whatever the filter and the workers.
+//! Keys of packets: packets have equal numbers exactly if the fields of the key are equal, whatever the
+//! filter and the workers.
 
 use crate::drive::FIRST_LIGHT;
 use std::collections::HashMap;

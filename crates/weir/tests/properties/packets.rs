@@ -31,8 +31,8 @@ struct Checker {
     first: Arc<HashMap<(u32, u32), u32>>,
     /// Memory is limited, so some packets are not reported.
     is_short: bool,
-    /// Streams with a chunk, by ports; and those that were ended early for lack of memory, and began again: the offsets of
-    /// these count from another byte.
+    /// Streams with a chunk, by ports; and those that were ended early for lack of memory, and began again:
+    /// the offsets of these count from another byte.
     begun: HashSet<(u32, u32)>,
     begun_again: HashSet<(u32, u32)>,
     wrong: Vec<String>,

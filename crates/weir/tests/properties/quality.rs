@@ -1,5 +1,5 @@
-//! The quality of connections in `flows`: round-trip times, repeated and out-of-order segments, and the letters of the
-//! history that are repeated at powers of ten.
+//! The quality of connections in `flows`: round-trip times, repeated and out-of-order segments, and the
+//! letters of the history that are repeated at powers of ten.
 
 use crate::drive::{MemoryPacket, ask, compile, in_memory};
 use std::convert::Infallible;
@@ -11,7 +11,8 @@ const SYN: u8 = 2;
 const FIN: u8 = 1;
 const RESET: u8 = 4;
 
-/// A segment: from the originator (0) or the responder, milliseconds, number, acknowledgement, flags, payload.
+/// A segment: from the originator (0) or the responder, milliseconds, number, acknowledgement, flags,
+/// payload.
 type Segment = (usize, i64, u32, u32, u8, &'static [u8]);
 
 /// The record of the connection that these segments are of.

@@ -44,7 +44,8 @@ fn losses(
     (losses.iter().map(|losses| losses.counts()).collect(), outcome)
 }
 
-/// Packets that wait for their connection are given up: only the questions that may receive them lose anything.
+/// Packets that wait for their connection are given up: only the questions that may receive them lose
+/// anything.
 #[test]
 fn packets_that_are_given_up_count_for_the_questions_that_wait() {
     let packets = read_capture(FIRST_LIGHT);
@@ -64,7 +65,8 @@ fn packets_that_are_given_up_count_for_the_questions_that_wait() {
     }
 }
 
-/// Memory is short: each byte of a chunk that is dropped counts for its question, and none for a question of high priority.
+/// Memory is short: each byte of a chunk that is dropped counts for its question, and none for a question of
+/// high priority.
 #[test]
 fn bytes_of_streams_that_are_dropped_count_for_their_question() {
     let (mut bytes, mut segments) = (0, 0);

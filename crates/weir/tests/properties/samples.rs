@@ -1,4 +1,5 @@
-//! A sample has whole connections: those of the hosts that are selected, with the rows that they have without a sample.
+//! A sample has whole connections: those of the hosts that are selected, with the rows that they have without
+//! a sample.
 
 use crate::drive::{all_sessions, ask, rows, seeds};
 use std::collections::HashSet;

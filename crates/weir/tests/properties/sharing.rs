@@ -1,4 +1,5 @@
-//! Tables that workers share: instances whose packets reach all workers have the values that one worker computes.
+//! Tables that workers share: instances whose packets reach all workers have the values that one worker
+//! computes.
 
 use crate::drive::{MemoryPacket, ask, compile, rows, seeds};
 use weir::packet::Timestamp;

@@ -1,5 +1,5 @@
-//! Connections that the kernel takes over have the rows that they have without: programs of XDP run over the packets of captures, and
-//! the engine gets those that pass.
+//! Connections that the kernel takes over have the rows that they have without: programs of XDP run over the
+//! packets of captures, and the engine gets those that pass.
 
 use crate::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, seeds};
 use std::collections::HashMap;
@@ -110,7 +110,8 @@ impl Default for Setting {
     }
 }
 
-/// A source whose packets pass a program first; bursts of some packets are on their way to the engine at a time.
+/// A source whose packets pass a program first; bursts of some packets are on their way to the engine at a
+/// time.
 pub struct Sieved<'a> {
     packets: &'a [MemoryPacket],
     at: usize,
@@ -270,8 +271,8 @@ pub fn rows_of(mut item: Item<'_>, setting: &Setting) -> Vec<String> {
     (!matches!(item, Item::Pause)).then(|| format!("{item:?} {others:?}")).into_iter().collect()
 }
 
-/// Removes the numbers of repeated and reordered segments, and of missing bytes, from a record (docs/capture.md). Returns the other
-/// columns of events at the end.
+/// Removes the numbers of repeated and reordered segments, and of missing bytes, from a record
+/// (docs/capture.md). Returns the other columns of events at the end.
 fn forget_repeats(connection: &mut Connection) -> Vec<Value<'static>> {
     let mut letters: Vec<char> = connection.history.chars().collect();
     letters.sort_unstable();

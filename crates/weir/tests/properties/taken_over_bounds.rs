@@ -1,5 +1,5 @@
-//! `taken_over` with full tables, and with segments that are repeated and reordered: connections that the kernel takes over still
-//! have the rows that they have without.
+//! `taken_over` with full tables, and with segments that are repeated and reordered: connections that the
+//! kernel takes over still have the rows that they have without.
 
 use crate::drive::{MemoryPacket, seeds};
 use crate::taken_over::{Fates, Setting, compare, questions, traffic};
@@ -13,7 +13,8 @@ const LOSSES: Network =
 /// Segments come twice, late, or not at all.
 const BAD: Network = Network { repeats: true, loses: true, reorders: true, fragments: false, cuts: false };
 
-/// Compares the rows of each question over traffic of some seeds. `None` if the process may not load programs.
+/// Compares the rows of each question over traffic of some seeds. `None` if the process may not load
+/// programs.
 fn compare_all(setting: &Setting, network: Network) -> Option<Fates> {
     compare_traffic(setting, |random| traffic(random, network))
 }
@@ -50,8 +51,9 @@ fn a_worker_may_have_given_all_that_it_may() {
     assert!(fates.counted > 200 && fates.counted < unbounded.counted, "{fates:?}, {unbounded:?}");
 }
 
-/// The engine ends a connection early: never one whose packets the kernel counts, if another one is idle for longer. The kernel counts
-/// packets before the engine has processed those in front of them, so another connection may end if several packets are on their way.
+/// The engine ends a connection early: never one whose packets the kernel counts, if another one is idle for
+/// longer. The kernel counts packets before the engine has processed those in front of them, so another
+/// connection may end if several packets are on their way.
 #[test]
 fn the_engines_table_may_be_full() {
     let usual = Setting { on_way: &[1], ..Setting::default() };
@@ -79,8 +81,8 @@ fn repeated_and_reordered_segments_are_in_the_rows() {
     assert!(fates.counted > 1000, "{fates:?}");
 }
 
-/// If packets are on their way when a connection changes hands, only the numbers of repeated and reordered segments, and of missing
-/// bytes, may differ.
+/// If packets are on their way when a connection changes hands, only the numbers of repeated and reordered
+/// segments, and of missing bytes, may differ.
 #[test]
 fn repeated_and_reordered_segments_on_the_way_are_counted() {
     let Some(fates) = compare_all(&Setting { is_lax: true, ..Setting::default() }, BAD) else { return };

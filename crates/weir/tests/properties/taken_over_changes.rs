@@ -1,5 +1,5 @@
-//! Questions are added and removed while the kernel has connections: the rows of a question that stays are those of a run without
-//! changes and without the kernel.
+//! Questions are added and removed while the kernel has connections: the rows of a question that stays are
+//! those of a run without changes and without the kernel.
 
 use crate::drive::{all_sessions, ask, seeds};
 use crate::taken_over::{Fates, Setting, Sieved, assert_same, rows_of, traffic};
@@ -37,8 +37,9 @@ fn due(places: &[usize], at: usize) -> usize {
     places.iter().filter(|place| **place <= at).count()
 }
 
-/// Runs a question that stays. At each of the places, packet numbers in order, another question begins or ends: the first one begins
-/// at the first place and ends at the second one. Returns the rows of the question that stays, and those of the others.
+/// Runs a question that stays. At each of the places, packet numbers in order, another question begins or
+/// ends: the first one begins at the first place and ends at the second one. Returns the rows of the question
+/// that stays, and those of the others.
 fn run(
     source: &mut Sieved<'_>,
     narrow: bool,
@@ -89,8 +90,8 @@ fn change(
     })
 }
 
-/// Questions that come and go: one that is about other connections, one that needs bytes of all connections, one that needs every packet
-/// so that the kernel has no connection meanwhile, and the same question.
+/// Questions that come and go: one that is about other connections, one that needs bytes of all connections,
+/// one that needs every packet so that the kernel has no connection meanwhile, and the same question.
 fn others(stays: &Ask) -> Vec<Ask> {
     vec![ask("udp", Want::Connections), ask("tls", all_sessions()), ask("", Want::Packets), stays.clone()]
 }

@@ -77,8 +77,8 @@ fn packets_and_connections_do_not_depend_on_the_workers() {
     }
 }
 
-/// Random tunnels, whose ends change, and fragments in any order: whenever the rows differ from those of one worker,
-/// packets were counted as astray.
+/// Random tunnels, whose ends change, and fragments in any order: whenever the rows differ from those of one
+/// worker, packets were counted as astray.
 #[test]
 fn differences_are_announced() {
     let (mut equal, mut astray) = (0, 0);

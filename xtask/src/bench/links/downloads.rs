@@ -1,5 +1,5 @@
-//! Large downloads over TLS, watched in the middle: the share of the packets that reaches the program, and whether the bytes of
-//! its records are those of the interface.
+//! Large downloads over TLS, watched in the middle: the share of the packets that reaches the program, and
+//! whether the bytes of its records are those of the interface.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -72,7 +72,8 @@ pub fn table(weir: &Path, scratch: &Path, options: &Options) -> Result<String> {
     Ok(text)
 }
 
-/// Bytes of Ethernet that an interface counts for each packet: virtual Ethernet with a program of XDP counts none.
+/// Bytes of Ethernet that an interface counts for each packet: virtual Ethernet with a program of XDP counts
+/// none.
 fn header_bytes(interface: &str) -> u64 {
     if interface == "net0" { 14 } else { 0 }
 }

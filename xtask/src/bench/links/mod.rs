@@ -1,8 +1,8 @@
-//! Tables about captures on links: pairs of virtual Ethernet in a network namespace of the bench's own, as root. They take
-//! minutes, and are measured only if they are named: `cargo xtask bench "Rates on links"`.
+//! Tables about captures on links: pairs of virtual Ethernet in a network namespace of the bench's own, as
+//! root. They take minutes, and are measured only if they are named: `cargo xtask bench "Rates on links"`.
 //!
-//! [`weir_link::live_frames`] sends, `receivers.rs` has the programs that receive. The tables: `rates.rs`, `narrow.rs`, `downloads.rs`,
-//! `soak.rs`.
+//! [`weir_link::live_frames`] sends, `receivers.rs` has the programs that receive. The tables: `rates.rs`,
+//! `narrow.rs`, `downloads.rs`, `soak.rs`.
 
 mod downloads;
 mod narrow;
@@ -29,7 +29,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("tcpdump", "tcpdump"),
 ];
 
-/// A table: its title, what measures it by the path of `weir` and a folder for temporary files, and whether it needs the lab.
+/// A table: its title, what measures it by the path of `weir` and a folder for temporary files, and whether
+/// it needs the lab.
 struct Table {
     title: &'static str,
     make: fn(&Path, &Path, &Options) -> Result<String>,
@@ -49,8 +50,8 @@ fn wanted(options: &Options) -> impl Iterator<Item = &'static Table> {
     TABLES.iter().filter(is_named)
 }
 
-/// Runs the bench again for each of these tables that is named, inside namespaces of its own. Returns whether the caller has work,
-/// too.
+/// Runs the bench again for each of these tables that is named, inside namespaces of its own. Returns whether
+/// the caller has work, too.
 pub fn enter(options: &Options, args: &[String]) -> Result<bool> {
     if lab::is_inside() {
         return Ok(true);

@@ -1,4 +1,5 @@
-//! A filter that few packets match: the packets that reach the program, and the processor time for each packet of the interface.
+//! A filter that few packets match: the packets that reach the program, and the processor time for each
+//! packet of the interface.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! A pair of virtual Ethernet: frames that are sent on `out0` are received on `in0`.
 //!
-//! One processor receives, as a network card's interrupts would have it: the kernel's part runs in a thread (threaded NAPI,
-//! Documentation/networking/napi.rst) with more priority than the program that receives, and is accounted for by itself. A
-//! program of lowest priority keeps the processor awake, because a virtual machine wakes up slowly. The other processor sends.
+//! One processor receives, as a network card's interrupts would have it: the kernel's part runs in a thread
+//! (threaded NAPI, Documentation/networking/napi.rst) with more priority than the program that receives, and
+//! is accounted for by itself. A program of lowest priority keeps the processor awake, because a virtual
+//! machine wakes up slowly. The other processor sends.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -60,8 +61,8 @@ echo 1 > /sys/class/net/in0/threaded")?;
         Ok(Self { sender, kernel, spinner })
     }
 
-    /// Sends for a time from the other processor. Returns the packets that arrived, without those that the queue of the
-    /// interface had no room for, and the time.
+    /// Sends for a time from the other processor. Returns the packets that arrived, without those that the
+    /// queue of the interface had no room for, and the time.
     pub fn send(&self, rate: Option<f64>, time: Duration) -> Result<(u64, Duration)> {
         let before = refused()?;
         let (sent, time) = std::thread::scope(|scope| {
@@ -80,7 +81,8 @@ echo 1 > /sys/class/net/in0/threaded")?;
     }
 }
 
-/// Packets that the queue of `in0` had no room for: it has 256 places, and the kernel's thread does not always run in time.
+/// Packets that the queue of `in0` had no room for: it has 256 places, and the kernel's thread does not
+/// always run in time.
 fn refused() -> Result<u64> {
     let text = sh("ethtool -S out0")?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix("tx_queue_0_xdp_xmit_errors: "));

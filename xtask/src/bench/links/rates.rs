@@ -26,12 +26,14 @@ const PRECISION: f64 = 1.1;
 /// Attempts to receive everything at a rate.
 const ATTEMPTS: u32 = 2;
 const TRIAL: Duration = Duration::from_millis(1500);
-/// Frames before the measurement, after which code has been compiled for the traffic: a time, and packets per second.
+/// Frames before the measurement, after which code has been compiled for the traffic: a time, and packets per
+/// second.
 const WARM_UP: (Duration, f64) = (Duration::from_millis(300), 100_000.0);
 /// Until the last packets have arrived, and the blocks of rings that are not full are passed.
 const REST: Duration = Duration::from_millis(400);
 
-/// Until Weir has an exact filter in the kernel, which takes up to a second: its processor time is not that of packets.
+/// Until Weir has an exact filter in the kernel, which takes up to a second: its processor time is not that
+/// of packets.
 pub const SETTLE: Duration = Duration::from_secs(2);
 
 /// What a program does with packets that come at a rate.
@@ -180,7 +182,8 @@ pub fn datagrams() -> Vec<Vec<u8>> {
     (0..FRAMES).map(datagram).collect()
 }
 
-/// The beginning of the trace https, without checksums of TCP: otherwise the kernel would join segments (GRO).
+/// The beginning of the trace https, without checksums of TCP: otherwise the kernel would join segments
+/// (GRO).
 fn recorded() -> Result<Vec<Vec<u8>>> {
     let file = crate::traces::folder().join("https.pcap");
     let why = |error| format!("{}: {error}; cargo xtask traces https, as root", file.display());

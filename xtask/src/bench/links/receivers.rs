@@ -114,8 +114,8 @@ impl Receiver {
         self
     }
 
-    /// Starts the program on the receiving processor, with more priority than other programs of the machine, and waits until it
-    /// captures.
+    /// Starts the program on the receiving processor, with more priority than other programs of the machine,
+    /// and waits until it captures.
     ///
     /// # Errors
     /// If it does not capture within 30 seconds, with what it printed.

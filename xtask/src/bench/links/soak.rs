@@ -1,5 +1,5 @@
-//! Minutes of mixed traffic, while questions come and go and metrics are read: memory must not grow, and the accounts must add
-//! up.
+//! Minutes of mixed traffic, while questions come and go and metrics are read: memory must not grow, and the
+//! accounts must add up.
 
 use std::fmt::Write;
 use std::path::Path;

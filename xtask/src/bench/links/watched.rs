@@ -21,8 +21,9 @@ pub fn mirror() -> Result {
     output(&mut inside("router", &script)).map(drop)
 }
 
-/// Leaves only packets of IPv4 on `net0`, from clients and servers: no reports of multicast groups and no resolution of addresses, which
-/// the interface counts, and which have no record, or are captured while nothing is counted.
+/// Leaves only packets of IPv4 on `net0`, from clients and servers: no reports of multicast groups and no
+/// resolution of addresses, which the interface counts, and which have no record, or are captured while
+/// nothing is counted.
 pub fn silence() -> Result {
     // The lab's addresses: `lab::WIRING`.
     for (namespace, address, link) in

@@ -95,7 +95,8 @@ fn connections() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// `Received PUBLISH from p311 (d0, q1, r0, m1, 'weir/north/level', ... (3 bytes))`, `Sending PUBLISH to gauge4 (…)`
+/// `Received PUBLISH from p311 (d0, q1, r0, m1, 'weir/north/level', ... (3 bytes))`,
+/// `Sending PUBLISH to gauge4 (…)`
 fn messages() -> Result<Vec<Row>> {
     let mut rows = vec![];
     for line in read("mosquitto.log")?.lines() {

@@ -31,8 +31,10 @@ show() { WLOG_LEVEL=DEBUG timeout 2 xfreerdp /v:198.51.100.10 /u:alice /p:weir /
 show /sec:tls; show /sec:rdp; show /sec:nla
 ";
 
-/// `connection received from 192.0.2.10 port 59364`, `Security protocol: configured […], requested [SSL|RDP], selected
-/// [SSL]`, `Connected client computer name: reader`, `Adding channel: name rdpdr, channel …`, `keylayout:[0x00000409]`.
+/// `connection received from 192.0.2.10 port 59364`,
+/// `Security protocol: configured […], requested [SSL|RDP], selected [SSL]`,
+/// `Connected client computer name: reader`, `Adding channel: name rdpdr, channel …`,
+/// `keylayout:[0x00000409]`.
 fn connections() -> Result<Vec<Row>> {
     let log = read("xrdp.log")?;
     let row = |part: &str| {

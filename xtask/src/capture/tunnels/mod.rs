@@ -1,10 +1,11 @@
 //! `cargo xtask capture tunnels`: records `examples/tunnels.pcap`: tunnels and SCTP by programs in user
 //! space, because not every kernel has the modules.
 //!
-//! Client and server each have an Open vSwitch. Its bridge `phy` has the link between the two; each tunnel has a
-//! further bridge with an address. For each tunnel in turn, the scene connects the switches, requests a page, and
-//! disconnects them. The expectation consists of the switches' counters, ping's output, and the web server's log. SCTP
-//! is usrsctp's. L2TP and PPTP only set up calls, because their contents, PPP, need the kernel.
+//! Client and server each have an Open vSwitch. Its bridge `phy` has the link between the two; each tunnel
+//! has a further bridge with an address. For each tunnel in turn, the scene connects the switches, requests a
+//! page, and disconnects them. The expectation consists of the switches' counters, ping's output, and the web
+//! server's log. SCTP is usrsctp's. L2TP and PPTP only set up calls, because their contents, PPP, need the
+//! kernel.
 
 use crate::capture::logs::{Facts, Log, Row, cut, read};
 use crate::capture::recording::Recording;
@@ -153,8 +154,8 @@ fn record() -> Result<u64> {
     let _lac = spawn("client", &daemon("lac"))?;
     await_port("198.51.100.10:1701")?;
     await_port("198.51.100.10:1723")?;
-    // Runs tunnels before the recording: until the switches have found each other, they would lose packets after the
-    // recorder has seen them.
+    // Runs tunnels before the recording: until the switches have found each other, they would lose packets
+    // after the recorder has seen them.
     let first = format!("{PRELUDE}\ntunnel 12 first geneve; tunnel 13 firs6 geneve6; rm ping.out switch.out");
     output(&mut lab::inside("client", &first))?;
     RECORDING.play(PRELUDE, SCENES.iter())

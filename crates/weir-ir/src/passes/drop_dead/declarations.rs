@@ -2,8 +2,8 @@
 
 use crate::graph::{Graph, Op, Pattern, Sequence, Set, Terminator, Var};
 
-/// Removes unused variables, sequences, sets and patterns, and renumbers the others. All blocks must be reachable.
-/// Returns whether anything was removed.
+/// Removes unused variables, sequences, sets and patterns, and renumbers the others. All blocks must be
+/// reachable. Returns whether anything was removed.
 pub(super) fn drop_unused(graph: &mut Graph) -> bool {
     // A fast path shares its whole graph's declarations.
     if graph.is_fast_path {

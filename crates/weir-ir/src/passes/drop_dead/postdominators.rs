@@ -1,8 +1,8 @@
-//! Post-dominators: the blocks in which the paths from a block meet again. Control dependence: the branches that decide
-//! whether a block is reached.
+//! Post-dominators: the blocks in which the paths from a block meet again. Control dependence: the branches
+//! that decide whether a block is reached.
 //!
-//! These are dominators of the reversed graph, whose entry is a node after all ends. A restart leads back to the block
-//! after its lookup, because the engine resumes there.
+//! These are dominators of the reversed graph, whose entry is a node after all ends. A restart leads back to
+//! the block after its lookup, because the engine resumes there.
 
 use crate::csr::Csr;
 use crate::graph::{Block, Graph, Terminator};
@@ -11,7 +11,8 @@ use crate::passes::edit::{NONE, Order};
 /// The post-dominator tree and control dependence.
 #[derive(Debug)]
 pub(super) struct PostDominators {
-    /// The closest block that every path from a block to the end passes; the number of blocks denotes the end.
+    /// The closest block that every path from a block to the end passes; the number of blocks denotes the
+    /// end.
     above: Vec<u32>,
     deciders: Csr<u32>,
 }

@@ -214,7 +214,8 @@ fn arithmetic(facts: &Facts, op: BinaryOp, a: Value, b: Value) -> Step {
     if facts.constant(a) == Some(0) && matches!(op, SubSat | Div | Rem | Shl | Shr) {
         return Step::Constant(0);
     }
-    // The comparison of numbers that wrap, (a + 2^32 - b) & 0xffff_ffff, needs no check for a negative difference.
+    // The comparison of numbers that wrap, (a + 2^32 - b) & 0xffff_ffff, needs no check for a negative
+    // difference.
     if op == SubSat && facts.constant(a).is_none() && facts.least(a) >= facts.max(b) {
         return Step::Instead(Op::Binary(Sub, a, b));
     }

@@ -41,7 +41,8 @@ pub(super) struct Trial<'a> {
     ranges: &'a Ranges,
     /// By block: its position in the order.
     position: Vec<u32>,
-    /// By value: the run that found its number, and the number. A run is one condition, assumed true or false.
+    /// By value: the run that found its number, and the number. A run is one condition, assumed true or
+    /// false.
     found: Vec<(u32, Option<u64>)>,
     /// By block: the last run that reached it.
     reached: Vec<u32>,

@@ -313,8 +313,8 @@ impl Generator {
 
     /// Follows the chain of IPv6's extension headers and of authentication headers.
     ///
-    /// libpcap's step over an authentication header does not add the header's place to the length, so that the next
-    /// header is looked for in a wrong place. The same is done here.
+    /// libpcap's step over an authentication header does not add the header's place to the length, so that
+    /// the next header is looked for in a wrong place. The same is done here.
     fn chain(&mut self, over: Option<Protocol>, wanted: u32) -> Made {
         if self.headers.payload.register.is_some() {
             return Err("`protochain` needs a link layer with a fixed length");
@@ -590,7 +590,8 @@ fn ends(direction: Direction, source: impl Fn() -> Test, destination: impl Fn() 
     }
 }
 
-/// The test of several ranges: the first one apart, so that exactly the frames are rejected that are too short for it.
+/// The test of several ranges: the first one apart, so that exactly the frames are rejected that are too
+/// short for it.
 fn apart(ranges: &[(u32, u32)], test: &MakeRanges) -> Made {
     match ranges.split_at_checked(1) {
         Some((first, rest)) if !rest.is_empty() => Ok(Test::any([test(first)?, test(rest)?])),

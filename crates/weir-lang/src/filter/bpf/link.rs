@@ -1,7 +1,7 @@
 //! The places of headers, by link type, and the tests of the protocol that follows the link layer.
 //!
-//! `vlan`, `mpls`, `pppoes` and `geneve` move these places for everything that follows in the expression, as in libpcap:
-//! `vlan and ip` is about the packet behind the tag.
+//! `vlan`, `mpls`, `pppoes` and `geneve` move these places for everything that follows in the expression, as
+//! in libpcap: `vlan and ip` is about the packet behind the tag.
 
 use super::words;
 use crate::filter::frame_test::{Arithmetic, Number, Register, Test};

@@ -6,8 +6,8 @@
 //! operand  = number | name | "(" sum ")" | "len" | protocol "[" sum [ ":" bytes ] "]"
 //! ```
 //!
-//! `^` and `%` have no precedence in libpcap's grammar: they take everything to their right, and bind more tightly than
-//! any operator to their left. Numbers are folded, with libpcap's arithmetic of 32 bits.
+//! `^` and `%` have no precedence in libpcap's grammar: they take everything to their right, and bind more
+//! tightly than any operator to their left. Numbers are folded, with libpcap's arithmetic of 32 bits.
 
 use super::tree::{Primitive, Sum};
 use super::words::{self, Protocol};
@@ -49,7 +49,8 @@ fn binding(kind: &Kind) -> Option<(Arithmetic, u8, u8)> {
     })
 }
 
-/// How tightly `-` before an operand binds: not as tightly as `^` and `%`, so `-4 % 3` is `-(4 % 3)`, as in libpcap.
+/// How tightly `-` before an operand binds: not as tightly as `^` and `%`, so `-4 % 3` is `-(4 % 3)`, as in
+/// libpcap.
 const BINDING_MINUS: u8 = 5;
 
 /// A relation.

@@ -92,8 +92,8 @@ pub(super) enum Sum {
     Binary(Arithmetic, Box<Sum>, Box<Sum>),
 }
 
-/// Joins two parts under `and` or `or`, keeping the tree flat. Adjacent alternatives that differ only in their
-/// addresses or ports become one with several ranges.
+/// Joins two parts under `and` or `or`, keeping the tree flat. Adjacent alternatives that differ only in
+/// their addresses or ports become one with several ranges.
 pub(super) fn join(is_or: bool, left: Node, right: Node) -> Node {
     let mut parts = match (is_or, left) {
         (true, Node::Or(parts)) | (false, Node::And(parts)) => parts,
@@ -118,8 +118,8 @@ pub(super) fn join(is_or: bool, left: Node, right: Node) -> Node {
 
 /// Adds the ranges of `next` to `last`, if only these differ.
 ///
-/// Source and destination of all later ranges may then be read before the next range is tested. This rejects no
-/// further frames: the first range has read both (`generate` keeps that range apart).
+/// Source and destination of all later ranges may then be read before the next range is tested. This rejects
+/// no further frames: the first range has read both (`generate` keeps that range apart).
 fn merge(last: &mut Node, next: &Node) -> bool {
     let (Node::Primitive(last, span), Node::Primitive(next, next_span)) = (last, next) else { return false };
     let (ranges, more) = match (last, next) {

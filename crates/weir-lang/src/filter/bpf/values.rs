@@ -231,7 +231,8 @@ impl Builder<'_> {
     }
 }
 
-/// An address, or a prefix. IPv4 also has short forms with eight bits per part: `10.1`, and with `net` also `10`.
+/// An address, or a prefix. IPv4 also has short forms with eight bits per part: `10.1`, and with `net` also
+/// `10`.
 fn network(value: &str, is_net: bool) -> Result<Literal, Fault> {
     if value.contains(':') {
         return literal::parse_ipv6(value).map(|(address, prefix)| Literal::Ipv6(address, prefix));

@@ -4,7 +4,8 @@ use super::link::{Headers, WlanPrefix};
 use super::tree::Direction;
 use crate::filter::frame_test::{Arithmetic, Number, Register, Test};
 
-/// Bits of the first byte: the frame is a control frame or reserved, a data frame, a data frame with quality of service.
+/// Bits of the first byte: the frame is a control frame or reserved, a data frame, a data frame with quality
+/// of service.
 const TYPE_CONTROL: u32 = 0x04;
 const TYPE_DATA: u32 = 0x08;
 const WITH_QOS: u32 = 0x80;
@@ -49,7 +50,8 @@ pub(super) fn prelude(headers: &Headers, prefix: WlanPrefix, uses: &dyn Fn(Regis
     let mut steps = vec![];
     let fixed = |plus, bytes| Number::Load { at: None, plus, bytes };
     if prefix == WlanPrefix::Ppi {
-        // The number of the link type that follows, in little-endian byte order; libpcap supports 802.11 only.
+        // The number of the link type that follows, in little-endian byte order; libpcap supports 802.11
+        // only.
         steps.push(Test::equals(fixed(4, 4), 105u32.swap_bytes()));
     }
     let (Some(payload), link) = (headers.payload.register, headers.link.register) else { return steps };

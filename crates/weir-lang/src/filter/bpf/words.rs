@@ -20,8 +20,8 @@ pub(super) enum Protocol {
         over_ip: bool,
         over_ip6: bool,
     },
-    /// A protocol above the link layer, with its EtherType. A number up to 1500 is not an EtherType but the protocol's
-    /// service access point in an LLC header (IEEE 802.2).
+    /// A protocol above the link layer, with its EtherType. A number up to 1500 is not an EtherType but the
+    /// protocol's service access point in an LLC header (IEEE 802.2).
     EtherType(u16),
     /// Identified by its number in the OSI network layer.
     Iso(u8),

@@ -38,8 +38,8 @@ pub(in crate::http) fn is_settings(bytes: &[u8]) -> Probe {
         [high, middle, flags] == [0; 3] && kind == SETTINGS && stream == [0; 4] && length.is_multiple_of(6);
     match rest {
         _ if !fits => Probe::NotForUs,
-        // Setting identifiers are small, except for GREASE (RFC 8701 defines it for TLS; some HTTP/2 clients use it as
-        // well).
+        // Setting identifiers are small, except for GREASE (RFC 8701 defines it for TLS; some HTTP/2 clients
+        // use it as well).
         [_, identifier, ..] if length > 0 => {
             if *identifier <= 0x10 || identifier & 0xf == 0xa {
                 Probe::Certain
@@ -163,8 +163,8 @@ impl Frames {
         }
     }
 
-    /// Skips missing bytes if they affect only content that is not read, and padding. Returns the frame and the number
-    /// of missing content bytes; `None` if the start of the next frame is then unknown.
+    /// Skips missing bytes if they affect only content that is not read, and padding. Returns the frame and
+    /// the number of missing content bytes; `None` if the start of the next frame is then unknown.
     pub(super) fn skip(&mut self, length_bytes: u64) -> Option<(Frame, u64)> {
         let length = u32::try_from(length_bytes).ok()?;
         let content = if self.is_open { length.min(self.content_left) } else { 0 };

@@ -1,7 +1,7 @@
 //! HPACK (RFC 7541): decodes header blocks to names and values.
 //!
-//! Names and values in the dynamic table are shared, not copied, so the cost of a block is linear in its own length,
-//! even if it refers to long entries many times. The table follows the encoder's size updates up to
+//! Names and values in the dynamic table are shared, not copied, so the cost of a block is linear in its own
+//! length, even if it refers to long entries many times. The table follows the encoder's size updates up to
 //! [`TABLE_BYTES_MAX`], since the settings of the other side are not tracked.
 
 use super::huffman;
@@ -33,7 +33,8 @@ impl Text {
     }
 }
 
-/// The block violates RFC 7541, or refers to an entry that was not kept. Later blocks cannot be decoded either.
+/// The block violates RFC 7541, or refers to an entry that was not kept. Later blocks cannot be decoded
+/// either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
@@ -85,9 +86,9 @@ impl Decoder {
         Ok(())
     }
 
-    /// Bytes held: the room for the entries, and the size of the table by the rule of RFC 7541 (section 4.1). That rule
-    /// adds 32 bytes to the length of each entry's name and value. In this table, the 32 bytes stand for the two
-    /// reference counts in front of name and value.
+    /// Bytes held: the room for the entries, and the size of the table by the rule of RFC 7541 (section 4.1).
+    /// That rule adds 32 bytes to the length of each entry's name and value. In this table, the 32 bytes
+    /// stand for the two reference counts in front of name and value.
     pub(super) fn held_bytes(&self) -> usize {
         self.size_bytes + self.entries.capacity() * size_of::<(Text, Text)>()
     }

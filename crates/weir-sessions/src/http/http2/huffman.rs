@@ -57,8 +57,8 @@ const fn order_codes() -> Code {
     code
 }
 
-/// Decodes `bytes` and appends the result to `out`, at most 8/5 of their number. `None` if the code is invalid: it
-/// contains the end-of-string symbol, or its padding is not all ones.
+/// Decodes `bytes` and appends the result to `out`, at most 8/5 of their number. `None` if the code is
+/// invalid: it contains the end-of-string symbol, or its padding is not all ones.
 pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
     const TABLE: &Code = &CODE;
     let (mut code, mut length) = (0_u32, 0_usize);

@@ -27,13 +27,14 @@ pub const STREAMS_MAX: usize = 256;
 /// Maximum size of the heads of all open streams.
 pub const STREAMS_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes of names and values that blocks may decode to, for each captured byte of the connection: a reference of one
-/// byte may stand for thousands …
+/// Bytes of names and values that blocks may decode to, for each captured byte of the connection: a reference
+/// of one byte may stand for thousands …
 const DECODED_PER_BYTE_MAX: u64 = 8;
 /// … in addition to this many bytes.
 const DECODED_BYTES_FREE: u64 = 64 * 1024;
 
-/// Bytes of rows that a connection may yield for each captured byte: a request of three bytes may refer to a long target …
+/// Bytes of rows that a connection may yield for each captured byte: a request of three bytes may refer to a
+/// long target …
 const YIELDED_PER_BYTE_MAX: u64 = 7;
 /// … in addition to this many bytes.
 const YIELDED_BYTES_FREE: u64 = 4 * 1024;
@@ -74,14 +75,14 @@ pub(super) struct Http2 {
     streams_bytes: usize,
     /// Bytes that further blocks may decode to.
     allowance: u64,
-    /// Bytes that further exchanges may yield. An exchange is charged at its end, when the bytes of its response and of
-    /// both contents have been seen.
+    /// Bytes that further exchanges may yield. An exchange is charged at its end, when the bytes of its
+    /// response and of both contents have been seen.
     yield_allowance: u64,
     depth: u32,
     /// The highest stream number of a request.
     last_request: u32,
-    /// Whether stream 1 has begun. If its first message is a response, its request was sent in HTTP/1 (`Upgrade: h2c`,
-    /// RFC 7540 §3.2).
+    /// Whether stream 1 has begun. If its first message is a response, its request was sent in HTTP/1
+    /// (`Upgrade: h2c`, RFC 7540 §3.2).
     has_first_request: bool,
     is_over: bool,
     contents: Contents,
@@ -240,8 +241,8 @@ impl Http2 {
         }
     }
 
-    /// Adds a whole frame to the allowances. A part of a frame does not count, nor does a frame that ends the parsing:
-    /// the result must not depend on segments.
+    /// Adds a whole frame to the allowances. A part of a frame does not count, nor does a frame that ends the
+    /// parsing: the result must not depend on segments.
     fn earn(&mut self, from: Direction, is_whole: bool) {
         let bytes = if is_whole { self.sides[from as usize].frame_bytes as u64 } else { 0 };
         self.allowance = self.allowance.saturating_add(bytes * DECODED_PER_BYTE_MAX);
@@ -350,16 +351,16 @@ impl Http2 {
         self.yield_early(id, reached, sessions);
     }
 
-    /// Yields an exchange that goes on, unless the connection has yielded too much for its bytes: then the whole one would not be yielded
-    /// either.
+    /// Yields an exchange that goes on, unless the connection has yielded too much for its bytes: then the
+    /// whole one would not be yielded either.
     fn yield_early(&self, id: u32, reached: Reached, sessions: &mut Vec<Box<dyn Session>>) {
         let has_room = |open: &&Open| ROW_BYTES + open.exchange.shown_bytes() as u64 <= self.yield_allowance;
         let exchange = self.streams.get(&id).filter(has_room).map(|open| open.exchange.so_far(reached));
         sessions.extend(exchange.map(|exchange| Box::new(exchange) as Box<dyn Session>));
     }
 
-    /// Yields an exchange, unless the connection has yielded too much for its bytes. Returns whether the exchange was
-    /// yielded.
+    /// Yields an exchange, unless the connection has yielded too much for its bytes. Returns whether the
+    /// exchange was yielded.
     fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) -> bool {
         self.cut_off.parts += open.exchange.end_bodies(open.is_request_over, open.is_response_over);
         let cost = ROW_BYTES + open.exchange.shown_bytes() as u64;

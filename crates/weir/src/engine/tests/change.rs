@@ -120,7 +120,8 @@ fn a_number_used_again_has_nothing_of_its_former_question() {
     assert!(!rows[1].is_empty() && rows[1].len() < rows[0].len());
 }
 
-/// Packets of `tcp` wait behind packets whose connection is undecided; the question is removed while they wait.
+/// Packets of `tcp` wait behind packets whose connection is undecided; the question is removed while they
+/// wait.
 #[test]
 fn a_question_that_is_taken_away_was_given_all_that_was_found() {
     let tcp = ("tcp", Want::Packets);

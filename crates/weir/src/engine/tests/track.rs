@@ -101,8 +101,8 @@ fn a_connection_is_given_as_often_as_was_asked() {
     }
 }
 
-/// A connection is reported within the time after each packet, though no packet of it follows; and for any number of workers
-/// the same.
+/// A connection is reported within the time after each packet, though no packet of it follows; and for any
+/// number of workers the same.
 #[test]
 fn a_connection_that_goes_on_is_reported_in_time() {
     const LATE_NS: i64 = 140_000_000;

@@ -7,8 +7,8 @@ fn exim() -> Result<Vec<String>> {
     Ok(read("exim/server-main.log")?.lines().map(String::from).collect())
 }
 
-/// … <= alice@example.com H=(client.example.com) [192.0.2.10]:47992 P=esmtp S=376 id=level@example.com T="Water level"
-/// from <alice@example.com> for bob@example.com
+/// … <= alice@example.com H=(client.example.com) [192.0.2.10]:47992 P=esmtp S=376 id=level@example.com
+/// T="Water level" from <alice@example.com> for bob@example.com
 pub fn smtp() -> Result<Vec<Row>> {
     let row = |line: String| {
         vec![
@@ -27,7 +27,8 @@ pub fn smtp() -> Result<Vec<Row>> {
     Ok(exim()?.into_iter().filter(|line| line.contains(" <= ")).map(row).collect())
 }
 
-/// H=(client.example.com) [192.0.2.10]:48004 F=<alice@example.com> rejected RCPT <nobody@example.com>: nobody of that …
+/// H=(client.example.com) [192.0.2.10]:48004 F=<alice@example.com> rejected RCPT <nobody@example.com>: nobody
+/// of that …
 pub fn smtp_refused() -> Result<Vec<Row>> {
     let row = |line: String| {
         vec![

@@ -1,6 +1,7 @@
 //! Reads the logs of servers and clients into `sessions.expect.json`: a list of rows per log.
 //!
-//! `web.rs`: HTTP, proxies, QUIC, DTLS. `mail.rs`: SMTP, POP3, IMAP, FTP. `net.rs`: DNS, DHCP, NTP, SSH, STUN.
+//! `web.rs`: HTTP, proxies, QUIC, DTLS. `mail.rs`: SMTP, POP3, IMAP, FTP. `net.rs`: DNS, DHCP, NTP, SSH,
+//! STUN.
 
 mod mail;
 mod net;

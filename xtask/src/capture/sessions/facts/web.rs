@@ -51,7 +51,8 @@ pub fn http_clients() -> Result<Vec<Row>> {
     Ok(read("http-clients.out")?.lines().filter(|line| line.contains(" http://")).map(row).collect())
 }
 
-/// CONNECT   Nov 22 07:33:57.310 [110]: Request (file descriptor 6): GET http://www.example.com/small.bin HTTP/1.1
+/// CONNECT   Nov 22 07:33:57.310 [110]: Request (file descriptor 6):
+///     GET http://www.example.com/small.bin HTTP/1.1
 pub fn proxy() -> Result<Vec<Row>> {
     let log = read("tinyproxy.log")?;
     let requests = log.lines().filter_map(|line| line.split_once(": Request (file descriptor "));
