@@ -1,9 +1,17 @@
-//! `cargo xtask ci`: the checks of the CI machine, to run before a push.
+//! `cargo xtask ci`: the checks of the CI machine, to run before a push. `cargo xtask soak`: the tests again, with all
+//! cases of the properties that take long.
+//!
+//! All crates are compiled once, with one set of features: `build` makes the programs that `test`, `python`, `spark`,
+//! `site` and `gallery` run. The times of the steps and of the slowest tests are printed, and kept in `ci/figures.txt`
+//! in the target folder.
 
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::shell::{Result, root, said};
+use crate::features::FEATURES;
+use crate::shell::{Result, root, said, target, write};
+use crate::skips;
+use crate::test_run;
 
 /// A step: a cargo command, or a chore of this program.
 enum Step {
@@ -23,29 +31,36 @@ const STEPS: &[(&str, Step)] = &[
             "--workspace",
             "--all-targets",
             "--features",
-            crate::features::FEATURES,
+            FEATURES,
             "--",
             "-D",
             "warnings",
         ]),
     ),
-    ("build", Step::Cargo(&["build", "--quiet", "--workspace"])),
-    ("test", Step::Cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"])),
+    ("build", Step::Cargo(&["build", "--quiet", "--workspace", "--all-targets", "--features", FEATURES])),
+    // The broker of Kafka comes from Maven, the collector of OpenTelemetry from PyPI.
+    ("fetch", Step::Chore(crate::features::fetch, &[])),
+    ("test", Step::Chore(test_run::run, &[])),
+    ("doctest", Step::Cargo(&["test", "--quiet", "--workspace", "--doc", "--features", FEATURES])),
     // Packages come from PyPI; without them the step says so.
     ("python", Step::Chore(crate::python::tests_if_possible, &[])),
     ("spark", Step::Chore(crate::python::spark_tests_if_possible, &[])),
     ("site", Step::Chore(crate::site::run_if_possible, &[])),
-    // The broker of Kafka comes from Maven, the collector of OpenTelemetry from PyPI; the tests skip
-    // themselves without them.
-    ("features", Step::Chore(crate::features::run, &[])),
     ("gallery", Step::Chore(crate::gallery::run, &["--check"])),
 ];
 
-/// Runs every step even after a failure, to report all failures together.
-pub fn run(_args: &[String]) -> Result {
-    let mut summary = String::new();
-    let mut failed = Vec::new();
-    for (name, step) in STEPS {
+/// Runs every step even after a failure, to report all failures together; or only the steps that are named.
+///
+/// # Errors
+/// Steps have failed; or, on the CI machine, tests were skipped that `xtask/skips.txt` does not list.
+pub fn run(names: &[String]) -> Result {
+    if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|(step, _)| step != name)) {
+        let known: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no step `{unknown}`; there are: {}", known.join(", ")));
+    }
+    let (mut figures, mut failed) = (String::new(), Vec::new());
+    let begun_all = Instant::now();
+    for (name, step) in STEPS.iter().filter(|(name, _)| names.is_empty() || names.iter().any(|n| n == name)) {
         eprintln!("── {name}");
         let begun = Instant::now();
         let outcome = match step {
@@ -56,18 +71,41 @@ pub fn run(_args: &[String]) -> Result {
             eprintln!("{trouble}");
             failed.push(*name);
         }
-        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
-        summary += &format!("  {name:9} {verdict:7} {:6.1} s\n", begun.elapsed().as_secs_f64());
+        figures += &line(name, outcome.is_ok(), begun.elapsed());
     }
-    eprintln!("\n{summary}");
+    if let Err(trouble) = skips::check() {
+        eprintln!("{trouble}");
+        failed.push("skips");
+    }
+    figures += &line("all", failed.is_empty(), begun_all.elapsed());
+    figures += &test_run::slowest();
+    eprintln!("\n{figures}");
+    write(target()?.join("ci/figures.txt"), &figures)?;
     if failed.is_empty() { Ok(()) } else { Err(format!("{} failed", failed.join(", "))) }
+}
+
+/// The tests with all their cases: some 20 minutes more than in CI.
+pub fn soak(_: &[String]) -> Result {
+    cargo(
+        STEPS
+            .iter()
+            .find_map(|(name, step)| match step {
+                Step::Cargo(args) if *name == "build" => Some(args),
+                _ => None,
+            })
+            .ok_or("there is no step that builds")?,
+    )?;
+    crate::features::fetch(&[])?;
+    test_run::with_all_cases()
+}
+
+fn line(name: &str, is_ok: bool, time: Duration) -> String {
+    let verdict = if is_ok { "ok" } else { "FAILED" };
+    format!("  {name:9} {verdict:7} {:6.1} s\n", time.as_secs_f64())
 }
 
 fn cargo(args: &[&str]) -> Result {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // The same cases in each run: a push fails for its own change only. Other cases are tried by each
-    // `cargo test`.
-    let status = Command::new(program).args(args).env("PROPTEST_RNG_SEED", "1").current_dir(root()).status();
-    let status = status.map_err(said("cargo"))?;
+    let status = Command::new(program).args(args).current_dir(root()).status().map_err(said("cargo"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
 }

@@ -20,6 +20,8 @@ mod python;
 mod sanitize;
 mod shell;
 mod site;
+mod skips;
+mod test_run;
 mod tidy;
 mod traces;
 
@@ -32,7 +34,12 @@ struct Chore {
 }
 
 const CHORES: &[Chore] = &[
-    Chore { name: "ci", about: "all checks of CI", run: ci::run },
+    Chore { name: "ci", about: "all checks of CI, or those named [STEP…]", run: ci::run },
+    Chore {
+        name: "soak",
+        about: "all tests, with all cases of the properties that take long",
+        run: ci::soak,
+    },
     Chore { name: "tidy", about: "the house style, with ratchets", run: tidy::run },
     Chore { name: "gallery", about: "regenerate docs/gallery [--check]", run: gallery::run },
     Chore {
@@ -62,13 +69,13 @@ const CHORES: &[Chore] = &[
     },
     Chore {
         name: "dist",
-        about: "make the wheel, the Debian package and the static archive in target/dist [wheel| deb| archive] [--test]",
+        about: "make what users install in target/dist [wheel| deb| archive| container| sbom| checksums…] [--test] [--profile NAME] [--target NAME]",
         run: dist::run,
     },
     Chore {
-        name: "features",
-        about: "fetch a broker of Kafka and a collector of OpenTelemetry, and test `weir` with the features `kafka` and `otlp`",
-        run: features::run,
+        name: "fetch",
+        about: "fetch the broker of Kafka and the collector of OpenTelemetry that tests talk to",
+        run: features::fetch,
     },
     Chore { name: "wheel", about: "build the Python package in target/wheels [--debug]", run: python::wheel },
     Chore {

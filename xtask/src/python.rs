@@ -5,9 +5,10 @@
 //! Python with `venv`.
 
 use crate::shell::{Result, build_weir, find, output, root, said, target};
+use crate::skips;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What builds the wheel.
 const BUILDERS: &[&str] = &["maturin>=1.16,<2"];
@@ -38,14 +39,10 @@ const SPARKS: &[&str] =
 
 /// Builds the wheel in `target/wheels`; `--debug`: without optimisation.
 pub fn wheel(args: &[String]) -> Result {
-    let wheel = build(args.iter().any(|word| word == "--debug"))?;
+    let is_debug = args.iter().any(|word| word == "--debug");
+    let wheel = build(if is_debug { "dev" } else { "release" }, &[])?;
     println!("{}", wheel.display());
     Ok(())
-}
-
-/// Builds the wheel with optimisation.
-pub fn release_wheel() -> Result<PathBuf> {
-    build(false)
 }
 
 /// Installs a wheel into a fresh virtual environment, without any other package, and asks it a question.
@@ -83,7 +80,7 @@ pub fn tests(args: &[String]) -> Result {
     pytest.arg(&config).arg("--rootdir").arg(root());
     pytest.args(["--pyargs", "weir", "crates/weir-py/tests", "docs/python.md"]).args(&words);
     pytest.args(["--ignore", "crates/weir-py/tests/spark", "--ignore"]).arg(folder.join("weir/spark.py"));
-    run(&mut pytest)?;
+    run_pytest(&mut pytest)?;
     if !words.is_empty() {
         return Ok(());
     }
@@ -116,7 +113,7 @@ pub fn spark_tests(words: &[String]) -> Result {
     let paths = std::env::join_paths([&folder, &tests]).map_err(said("PYTHONPATH"))?;
     pytest.current_dir(root()).env("WEIR", &weir).env("PYTHONPATH", &paths).env("PYSPARK_PYTHON", &python);
     pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir"]).arg(root());
-    run(pytest.arg("crates/weir-py/tests/spark").args(words))
+    run_pytest(pytest.arg("crates/weir-py/tests/spark").args(words))
 }
 
 /// As [`spark_tests`], unless Java is missing, or packages cannot be installed.
@@ -125,7 +122,7 @@ pub fn spark_tests_if_possible(words: &[String]) -> Result {
     match is_possible.and_then(|()| environment("spark", SPARKS)) {
         Ok(_) => spark_tests(words),
         Err(why) => {
-            eprintln!("the data source of Spark is not tested: {why}");
+            skips::note(&format!("the data source of Spark: {why}"));
             Ok(())
         }
     }
@@ -136,7 +133,7 @@ pub fn tests_if_possible(args: &[String]) -> Result {
     match environment("python", TESTERS) {
         Ok(_) => tests(args),
         Err(why) => {
-            eprintln!("the Python package is not tested: {why}");
+            skips::note(&format!("the Python package: {why}"));
             Ok(())
         }
     }
@@ -165,7 +162,7 @@ fn in_place() -> Result<PathBuf> {
 
 /// The folder into which the wheel is installed.
 fn installed(python: &Path) -> Result<PathBuf> {
-    let (wheel, folder) = (build(false)?, target()?.join("python-wheel"));
+    let (wheel, folder) = (build("release", &[])?, target()?.join("python-wheel"));
     let mut install = Command::new(python);
     install
         .args(["-m", "pip", "install", "-q", "--upgrade", "--no-deps", "--target"])
@@ -175,14 +172,19 @@ fn installed(python: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The wheel. Its parts are compiled in the target folder of the workspace.
-fn build(is_debug: bool) -> Result<PathBuf> {
+/// The wheel, with features of Cargo beside those that it always has. Its parts are compiled in the target
+/// folder of the workspace.
+pub fn build(profile: &str, features: &[&str]) -> Result<PathBuf> {
     let python = environment("python", BUILDERS)?;
     let wheels = target()?.join("wheels");
     let mut command = Command::new(&python);
     command.current_dir(root().join("crates/weir-py")).env("CARGO_TARGET_DIR", target()?);
     command.args(["-m", "maturin", "build", "--quiet", "--locked", "--interpreter"]).arg(&python);
-    command.arg("--out").arg(&wheels).args(if is_debug { &["--profile", "dev"] } else { &["--release"][..] });
+    command.arg("--out").arg(&wheels).args(["--profile", profile]);
+    if !features.is_empty() {
+        // These replace the features of pyproject.toml.
+        command.args(["--features", &[&["pyo3/abi3-py311"], features].concat().join(",")]);
+    }
     run(&mut command)?;
     let made = std::fs::read_dir(&wheels)
         .map_err(said(wheels.display()))?
@@ -226,6 +228,17 @@ fn fingerprint(packages: &[&str]) -> String {
     let mut hash = std::hash::DefaultHasher::new();
     packages.hash(&mut hash);
     format!("{:016x}", hash.finish())
+}
+
+/// Runs pytest, and notes the tests that it skips.
+fn run_pytest(pytest: &mut Command) -> Result {
+    let shown = format!("{pytest:?}");
+    let out =
+        pytest.arg("-rs").stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(said(&shown))?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    println!("{text}");
+    text.lines().filter_map(|line| line.strip_prefix("SKIPPED ")).for_each(skips::note);
+    if out.status.success() { Ok(()) } else { Err(format!("{shown}: {}", out.status)) }
 }
 
 fn run(command: &mut Command) -> Result {

@@ -72,8 +72,10 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
 pub fn build_weir(release: bool) -> Result<PathBuf> {
     match release {
         true => build(&["--package", "weir-cli"], "weir", true),
-        // As the CI's step `build`: another choice of packages or targets would build the dependencies again.
-        false => build(&["--workspace"], "weir", false),
+        // As the step `build` of CI: another choice of packages, targets or features would build everything again.
+        false => {
+            build(&["--workspace", "--all-targets", "--features", crate::features::FEATURES], "weir", false)
+        }
     }
 }
 

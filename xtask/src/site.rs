@@ -21,7 +21,7 @@ pub fn run_if_possible(words: &[String]) -> Result {
     match environment("mkdocs", PACKAGES) {
         Ok(_) => run(words),
         Err(why) => {
-            eprintln!("the site is not built: {why}");
+            crate::skips::note(&format!("the site: {why}"));
             Ok(())
         }
     }

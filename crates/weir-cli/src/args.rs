@@ -1,5 +1,6 @@
 //! Arguments that several subcommands share.
 
+use crate::compiled_in::{HAS_KAFKA, HAS_OTLP};
 use crate::failure::Failure;
 use crate::metrics::{self, Readers};
 use crate::quantity::{interval, moment, number, seconds, share};
@@ -110,12 +111,11 @@ pub struct Input {
     /// address
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub metrics: Option<String>,
-    /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS (needs
-    /// a weir that is built with the feature `otlp`)
-    #[arg(long, value_name = "HOST[:4317]", value_parser = metrics::collector, help_heading = "Output")]
+    /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS
+    #[arg(long, value_name = "HOST[:4317]", value_parser = metrics::collector, hide = !HAS_OTLP, help_heading = "Output")]
     pub otlp: Option<String>,
     /// Time between two messages to the collector of --otlp, from 1 s to 24 h
-    #[arg(long, value_name = "TIME", default_value = "10", value_parser = interval, allow_hyphen_values = true, help_heading = "Output")]
+    #[arg(long, value_name = "TIME", default_value = "10", value_parser = interval, allow_hyphen_values = true, hide = !HAS_OTLP, help_heading = "Output")]
     pub otlp_interval: f64,
     /// Number of workers. The order of rows of files does not depend on it. With more than one, a connection
     /// whose packets come through tunnels with different ends may become several rows
@@ -234,10 +234,8 @@ pub struct Output {
 /// Options of rows that are sent to other machines.
 #[derive(ClapArgs, Clone, Default)]
 pub struct ExportArgs {
-    /// With -o ipfix+tcp://…, syslog+tcp://…, kafka://… or clickhouse://…: keep what the receiver does not
-    /// have in this directory, also when the run ends or is killed; the next run with the same directory
-    /// sends it. Default: in memory, up to 4 MiB
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    // The help names Kafka only in a build that has its client.
+    #[arg(long, value_name = "DIR", help = spool_help(), help_heading = "Output")]
     pub spool: Option<PathBuf>,
     /// With --spool: at most this many bytes in the directory; further rows are lost and counted. Default: 1G
     #[arg(
@@ -252,13 +250,32 @@ pub struct ExportArgs {
     /// host apart. Default: 0
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub observation_domain: Option<u32>,
-    /// With -o kafka://… or clickhouse://…: the name of this machine in the column `sensor`, and as the key
-    /// of messages. Default: the name of the host
-    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    #[arg(long, value_name = "NAME", help = sensor_help(), help_heading = "Output")]
     pub sensor: Option<String>,
     /// With -o clickhouse://…: create the table unless it exists
     #[arg(long, help_heading = "Output")]
     pub create: bool,
+}
+
+fn spool_help() -> String {
+    let receivers = match HAS_KAFKA {
+        true => "ipfix+tcp://…, syslog+tcp://…, kafka://… or clickhouse://…",
+        false => "ipfix+tcp://…, syslog+tcp://… or clickhouse://…",
+    };
+    format!(
+        "With -o {receivers}: keep what the receiver does not have in this directory, also when the run ends or is killed; the \
+         next run with the same directory sends it. Default: in memory, up to 4 MiB"
+    )
+}
+
+fn sensor_help() -> String {
+    let (receivers, key) = match HAS_KAFKA {
+        true => ("kafka://… or clickhouse://…", ", and as the key of messages"),
+        false => ("clickhouse://…", ""),
+    };
+    format!(
+        "With -o {receivers}: the name of this machine in the column `sensor`{key}. Default: the name of the host"
+    )
 }
 
 impl ExportArgs {

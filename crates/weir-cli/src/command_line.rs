@@ -1,5 +1,6 @@
 //! The command line: the subcommands, their common options, and usage errors.
 
+use crate::compiled_in;
 use crate::failure::Failure;
 use crate::subcommand::{Group, Subcommand};
 use crate::terminal;
@@ -37,7 +38,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before
 const WIDTH_MAX: usize = 100;
 
 /// The commands in their groups, one line each.
-fn list(subcommands: &[Subcommand]) -> String {
+fn list(subcommands: &[&Subcommand]) -> String {
     let width = subcommands.iter().map(|command| command.name.len()).max().unwrap_or(0);
     let room = WIDTH_MAX - width - 4;
     let mut text = String::new();
@@ -61,30 +62,49 @@ fn list(subcommands: &[Subcommand]) -> String {
     text
 }
 
-/// The command line.
-pub fn whole(subcommands: &[Subcommand]) -> clap::Command {
+/// The command line, without commands that this build lacks: for manual pages and completions.
+pub fn shown(subcommands: &[Subcommand]) -> clap::Command {
+    with(subcommands.iter().filter(|command| !command.is_hidden))
+}
+
+/// The command line. The help leaves out commands that this build lacks; each says what is missing.
+fn whole(subcommands: &[Subcommand]) -> clap::Command {
+    with(subcommands.iter())
+}
+
+fn with<'a>(subcommands: impl Iterator<Item = &'a Subcommand> + Clone) -> clap::Command {
+    let listed: Vec<&Subcommand> = subcommands.clone().filter(|command| !command.is_hidden).collect();
     let switch = |name: &'static str, short, help: &'static str| {
         let arg = clap::Arg::new(name).short(short).long(name).help(help);
         arg.global(true).action(clap::ArgAction::SetTrue).help_heading("Messages")
     };
+    let version = clap::Arg::new("version").short('V').long("version").action(clap::ArgAction::Version);
+    let version = version.help("Print version; with --verbose also the features of this build");
     clap::Command::new("weir")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Answer questions about network traffic, at the speed of the memory bus")
         .override_usage("weir FILE\n       weir COMMAND FILE… [FILTER] [OPTIONS]")
         .help_template(TEMPLATE)
-        .before_help(list(subcommands))
+        .before_help(list(&listed))
         .after_help(EXAMPLES)
         .max_term_width(WIDTH_MAX)
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .disable_version_flag(true)
+        .arg(version)
         .arg(switch("quiet", 'q', "Print errors only: no progress, no warnings, no notes"))
         .arg(switch("verbose", 'v', "Print counters, memory and times at the end, as --stats does"))
-        .subcommands(subcommands.iter().map(Subcommand::command))
+        .subcommands(subcommands.map(Subcommand::command))
 }
 
 /// Runs the subcommand of this process's command line; returns its exit status.
 pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let words = with_overview(std::env::args_os().collect(), subcommands);
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if asks_for_build(&words) {
+        terminal::print(compiled_in::lines().as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let words = with_overview(words, subcommands);
     let matches = whole(subcommands).get_matches_from(words);
     terminal::set_verbosity(matches.get_flag("quiet"), matches.get_flag("verbose"));
     let (name, arguments) = matches.subcommand().unwrap_or_else(|| unreachable!("a subcommand is required"));
@@ -93,6 +113,20 @@ pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
         return Err(Failure::new(format!("there is no command `{name}`")));
     };
     subcommand.run(arguments, subcommands)
+}
+
+/// Whether the words are `--version --verbose`. clap prints the version before it has seen the second one.
+fn asks_for_build(words: &[OsString]) -> bool {
+    let (mut version, mut verbose) = (false, false);
+    for word in words.iter().skip(1) {
+        match word.to_str() {
+            Some("--version" | "-V") => version = true,
+            Some("--verbose" | "-v") => verbose = true,
+            Some("-vV" | "-Vv") => (version, verbose) = (true, true),
+            _ => return false,
+        }
+    }
+    version && verbose
 }
 
 /// The words of the command line. If the first one that is no option is a capture file and no command, the

@@ -35,6 +35,7 @@ mod ask;
 mod captures;
 mod command;
 mod command_line;
+mod compiled_in;
 mod control;
 mod control_socket;
 mod conversation_lines;

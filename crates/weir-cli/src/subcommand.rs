@@ -31,6 +31,8 @@ pub struct Subcommand {
     pub question: Option<QuestionKind>,
     /// The group in the list of commands.
     pub group: Group,
+    /// This build lacks the subcommand: it is not in the help, and fails with a message.
+    pub is_hidden: bool,
     /// Command lines at the end of the help, each with what it does.
     examples: Vec<(String, String)>,
     /// Text below the options in the help, before the examples.
@@ -53,7 +55,8 @@ impl Subcommand {
         };
         let (about, arguments) = (about.into(), A::augment_args);
         let (group, examples) = (Group::Everyday, vec![]);
-        Self { name, about, group, examples, after_help: None, question: None, arguments, run: Box::new(run) }
+        let (is_hidden, after_help, question, run) = (false, None, None, Box::new(run));
+        Self { name, about, group, is_hidden, examples, after_help, question, arguments, run }
     }
 
     /// Sets the type of its questions.
@@ -64,6 +67,11 @@ impl Subcommand {
     /// Sets the group in the list of commands.
     pub fn in_group(self, group: Group) -> Self {
         Self { group, ..self }
+    }
+
+    /// Leaves the subcommand out of the help unless this build has it.
+    pub fn shown_if(self, is_there: bool) -> Self {
+        Self { is_hidden: !is_there, ..self }
     }
 
     /// Sets the examples at the end of the help: command lines without `weir`, and what they do.
@@ -80,7 +88,7 @@ impl Subcommand {
     /// The clap command of the subcommand.
     pub fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
-        let mut command = (self.arguments)(command).about(self.about.to_string());
+        let mut command = (self.arguments)(command).about(self.about.to_string()).hide(self.is_hidden);
         if let Some(own) = self.question.and_then(|kind| kind.own_format) {
             command = command.mut_arg("format", |format| format.value_parser(formats(&[own])));
         }

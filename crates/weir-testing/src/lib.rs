@@ -18,7 +18,7 @@
 //! | [`tshark`] | `tshark` | | bytes of connections and contents of files, as tshark has them |
 //!
 //! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/`
-//! (at the root of the repository) call them, and `crates/weir/tests/properties/corpus.rs` calls them for the
+//! (at the root of the repository) call them, and `crates/weir/tests/all/properties/corpus.rs` calls them for the
 //! files in `corpus/`.
 //!
 //! Unit tests of `weir-sessions` and `weir-io` include `conversation.rs` and `capture.rs` by path: for a unit

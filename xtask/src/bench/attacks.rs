@@ -1,6 +1,6 @@
 //! Memory under attack: the peak memory of whole processes over hostile traffic at two budgets, and their
 //! speed. The generator of the traffic is not part of the project (`../shared/attack/gen.c`); without it, the
-//! table is not measured. `weir-cli/tests/memory.rs` has smaller attacks of its own.
+//! table is not measured. `weir-cli/tests/all/memory.rs` has smaller attacks of its own.
 
 use std::fmt::Write;
 use std::fs::{self, File};

@@ -30,9 +30,19 @@ pub fn command() -> Subcommand {
     .with_examples(EXAMPLES)
 }
 
+/// The same command with only the options of its help: clap_complete writes hidden ones, too.
+fn visible(command: &clap::Command) -> clap::Command {
+    clap::Command::new(command.get_name().to_string())
+        .about(command.get_about().cloned().unwrap_or_default())
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true)
+        .args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned())
+        .subcommands(command.get_subcommands().map(visible))
+}
+
 fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let mut text = vec![];
-    clap_complete::generate(args.shell, &mut command_line::whole(all), "weir", &mut text);
+    clap_complete::generate(args.shell, &mut visible(&command_line::shown(all)), "weir", &mut text);
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -36,18 +36,18 @@ fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         clap_mangen::Man::new(command).render(&mut text).map(|()| text)
     };
     let Some(dir) = &args.dir else {
-        terminal::print(&page(command_line::whole(all))?)?;
+        terminal::print(&page(command_line::shown(all))?)?;
         return Ok(ExitCode::SUCCESS);
     };
     std::fs::create_dir_all(dir).map_err(|e| Failure::writing(dir.display(), &e))?;
-    let mut whole = command_line::whole(all);
+    let mut whole = command_line::shown(all);
     whole.build();
     let pages = whole.get_subcommands().filter(|command| command.get_name() != "help").map(|command| {
         let name = format!("weir-{}", command.get_name());
         (name.clone(), command.clone().name(name))
     });
     let pages: Vec<(String, clap::Command)> = pages.collect();
-    for (name, command) in pages.into_iter().chain([("weir".to_string(), command_line::whole(all))]) {
+    for (name, command) in pages.into_iter().chain([("weir".to_string(), command_line::shown(all))]) {
         let path = dir.join(format!("{name}.1"));
         std::fs::write(&path, page(command)?).map_err(|e| Failure::writing(path.display(), &e))?;
     }

@@ -3,6 +3,7 @@
 
 use crate::args::Input;
 use crate::ask::{self, Asked};
+use crate::compiled_in::{HAS_KAFKA, HAS_LUA};
 use crate::failure::Failure;
 use crate::file_options::Completable;
 use crate::reload::{self, ReadAgain, Reload};
@@ -62,6 +63,12 @@ impl ClapArgs for Given {
 }
 
 fn questions() -> String {
+    let formats = Format::labels();
+    let kafka = if HAS_KAFKA { "kafka://BROKER/TOPIC, " } else { "" };
+    let script = match HAS_LUA {
+        true => "\n  script     script = \"FILE.lua\", arguments = [\"text\"]",
+        false => "",
+    };
     format!(
         "\
 A file of questions:
@@ -72,14 +79,14 @@ A file of questions:
   name = \"com\"                           # unique
   ask = \"tls\"                            # the name of a command that answers a question
   filter = 'tls.sni matches \"[.]com$\"'   # default: all traffic
-  format = \"json\"                        # {}
+  format = \"json\"                        # {formats}
   output = \"com.json\"                    # default: standard output
 
 ask is flows, packets, streams, follow, match, events, sessions, stats, overview, files, x509 or a
 session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
 packets may be a capture file (.pcap, .pcapng), or a connection (tcp-listen:PORT, tcp://HOST:PORT);
 that of rows may be a receiver (ipfix://HOST:PORT, ipfix+tcp://…, syslog://…, syslog+tcp://…,
-kafka://BROKER/TOPIC, clickhouse://HOST/TABLE). Further options, as on the command line; `weir ctl` and `weir explain`
+{kafka}clickhouse://HOST/TABLE). Further options, as on the command line; `weir ctl` and `weir explain`
 take them as --set:
   all        rotate = \"1G,1h\", keep = 48 (files by size and time, the newest 48),
              count = true (only their number, to the output), csv_safe = true (CSV without formulas),
@@ -98,9 +105,7 @@ take them as --set:
              flush = 1.5 (seconds)
   packets    detail = true, hex = true
   files      extract = \"DIR/\", extract_max = \"1G\"
-  events     events = [\"tcp.retransmission\"]
-  script     script = \"FILE.lua\", arguments = [\"text\"]",
-        Format::labels()
+  events     events = [\"tcp.retransmission\"]{script}"
     )
 }
 

@@ -2,6 +2,7 @@
 
 use crate::args::{Ask, Input};
 use crate::ask::{self, Asked};
+use crate::compiled_in::HAS_LUA;
 use crate::failure::Failure;
 use crate::output;
 use crate::reload::{self, Reload};
@@ -51,14 +52,17 @@ const EXAMPLES: &[(&str, &str)] = &[
 pub fn command() -> Subcommand {
     let about =
         "A script in Lua over packets and flows, compiled by LuaJIT: keys, state and checks of your own";
-    let command = Subcommand::new("script", about, run).in_group(Group::Everyday).with_examples(EXAMPLES);
+    let command = Subcommand::new("script", about, run)
+        .in_group(Group::Everyday)
+        .with_examples(EXAMPLES)
+        .shown_if(HAS_LUA);
     #[cfg(feature = "lua")]
     let command = command.with_question(with_lua::kind());
     command
 }
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    if cfg!(not(feature = "lua")) {
+    if !HAS_LUA {
         return Err(Failure::new(
             "this weir is built without Lua: build it with `cargo install --path crates/weir-cli --features lua`",
         ));

@@ -4,6 +4,7 @@
 use super::families::Metrics;
 #[cfg(any(feature = "otlp", test))]
 use super::family::{Family, Kind, Sample, Value};
+use crate::compiled_in::HAS_OTLP;
 use crate::export;
 use crate::failure::Failure;
 use crate::spec::QuestionSpec;
@@ -20,7 +21,7 @@ const PORT: u16 = 4317;
 /// # Errors
 /// The text is none; this weir is built without OTLP.
 pub fn collector(text: &str) -> Result<String, String> {
-    if !cfg!(feature = "otlp") {
+    if !HAS_OTLP {
         return Err("this weir is built without OTLP: build it with `cargo install --path crates/weir-cli --features otlp`"
             .to_string());
     }

@@ -1,0 +1,106 @@
+//! Full disks: small file systems in memory, in mount namespaces that the tests make. The tests need root;
+//! without, they are skipped with a message.
+
+use crate::cli::formats::parquet_rows;
+use crate::cli::{answer, count, example, scratch, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Runs `weir` where `full/` is a disk of this size, then copies the files of the disk to `copies/`. `None`:
+/// skipped.
+fn on_small_disk(name: &str, size: &str, args: &[&str]) -> Option<(Output, PathBuf)> {
+    let dir = scratch(&format!("full-{name}"));
+    ["full", "copies"]
+        .iter()
+        .for_each(|inner| fs::create_dir_all(dir.join(inner)).expect("a scratch folder"));
+    let script = format!(
+        "mount -t tmpfs -o size={size} tmpfs full || exit 77; \"$@\"; status=$?; cp -a full/. copies/; exit $status"
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh", env!("CARGO_BIN_EXE_weir")]).args(args);
+    let output = command.current_dir(&dir).output();
+    let output = output.ok().filter(|output| {
+        output.status.code() != Some(77) && !text(&output.stderr).contains("unshare failed")
+    });
+    if output.is_none() {
+        eprintln!("skipped: {name} needs root and unshare (util-linux), to mount a small file system");
+    }
+    Some((output?, dir.join("copies")))
+}
+
+fn capture() -> String {
+    fs::canonicalize(example()).expect("the shipped capture").to_str().expect("text").to_string()
+}
+
+fn rows_are_whole(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap();
+    text.ends_with('\n') && text.lines().count() > 100
+}
+
+#[test]
+fn what_was_written_is_readable_and_other_outputs_continue() {
+    let file = capture();
+    let whole = scratch("full-whole.json");
+    for (name, is_readable) in [
+        ("x.json", &rows_are_whole as &dyn Fn(&Path) -> bool),
+        ("x.csv", &rows_are_whole),
+        ("x.log", &rows_are_whole),
+        ("x.arrow", &|path| fs::metadata(path).unwrap().len() == 0 || arrow_batches(path) > 0),
+        ("x.parquet", &|path| parquet_rows(path).0 < 8 * count("frame") as usize),
+        ("x.pcap", &|path| packets(path) > 500),
+        ("x.pcapng", &|path| packets(path) > 500),
+    ] {
+        let questions = scratch(&format!("full-{name}.toml"));
+        let stated = format!(
+            "[[question]]\nname = \"full\"\nask = \"packets\"\noutput = \"full/{name}\"\n\
+             [[question]]\nname = \"whole\"\nask = \"packets\"\noutput = {whole:?}\n"
+        );
+        fs::write(&questions, stated).unwrap();
+        let size = if name == "x.parquet" { "64k" } else { "900k" };
+        let mut args = vec!["run", questions.to_str().unwrap(), "-r"];
+        args.extend(vec![file.as_str(); 8]);
+        let Some((output, copies)) = on_small_disk(name, size, &args) else { return };
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {message}");
+        assert_eq!(message.lines().count(), 1, "{name}: {message}");
+        assert!(message.contains(&format!("question `full`: full/{name}: No space left")), "{message}");
+        assert!(message.contains("--rotate and --keep"), "{message}");
+        let written = fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        assert!(written.len() == 1 && is_readable(&written[0]), "{name}: {written:?}");
+        assert_eq!(fs::read_to_string(&whole).unwrap().lines().count() as u64, 8 * count("frame"), "{name}");
+    }
+}
+
+/// Number of batches; the end of the stream is missing.
+fn arrow_batches(path: &Path) -> usize {
+    let reader = arrow_ipc::reader::StreamReader::try_new(fs::File::open(path).unwrap(), None).unwrap();
+    reader.take_while(Result::is_ok).count()
+}
+
+fn packets(path: &Path) -> u64 {
+    answer(&["packets", "-r", path.to_str().unwrap(), "--count"], 0).trim().parse().expect("a number")
+}
+
+#[test]
+fn old_files_make_room_for_new_ones() {
+    let file = capture();
+    let args = [
+        "packets",
+        "-r",
+        &file,
+        &file,
+        &file,
+        &file,
+        "-w",
+        "full/x.pcapng",
+        "--rotate",
+        "256k",
+        "--keep",
+        "2",
+    ];
+    let Some((output, copies)) = on_small_disk("keep", "2m", &args) else { return };
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let names: Vec<_> = fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(names.len() == 2 && names.iter().all(|path| packets(path) > 0), "{names:?}");
+}

@@ -1,0 +1,309 @@
+//! Live runs as services: rights that are given up, reloads, files by time.
+
+use crate::links::{Capturing, assert_exact, counter, datagrams, inside, make_pair, send, sh, text};
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A folder that every user may write to.
+fn open_folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("weir-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("a temporary folder");
+    sh(&format!("chmod 777 {}", path.display()));
+    path
+}
+
+fn weir(args: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("it runs");
+    (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+}
+
+/// Waits until the condition holds.
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The values of a line of `status` of each thread.
+pub(crate) fn of_threads(process: u32, line: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the process runs").flatten();
+    let values = tasks.filter_map(|task| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let value = status.lines().find_map(|one| one.strip_prefix(line)?.strip_prefix(':').map(str::trim));
+        Some(value?.split_whitespace().next().unwrap_or_default().to_string())
+    });
+    let mut values: Vec<String> = values.collect();
+    values.sort();
+    values.dedup();
+    values
+}
+
+fn lines(path: &Path) -> u64 {
+    fs::read_to_string(path).unwrap_or_default().lines().count() as u64
+}
+
+#[test]
+fn a_run_without_rights_delivers_everything() {
+    if !inside("service::a_run_without_rights_delivers_everything") {
+        return;
+    }
+    make_pair(0);
+    let nobody = text(&Command::new("id").args(["-u", "nobody"]).output().expect("id runs").stdout);
+    for (method, workers) in [("af_packet", "2"), ("af_xdp", "1")] {
+        let folder = open_folder("rights");
+        let at = |name: &str| folder.join(name).to_str().expect("text").to_string();
+        let mut asked = String::new();
+        for (name, ask, output) in [
+            ("flows", "flows", at("flows.parquet")),
+            ("packets", "packets", at("packets.json")),
+            ("seen", "packets", at("seen.pcapng")),
+            ("clients", "packets", "tcp-listen:9917".to_string()),
+        ] {
+            asked += &format!("[[question]]\nname = \"{name}\"\nask = \"{ask}\"\noutput = {output:?}\n");
+        }
+        fs::write(at("q.toml"), asked).expect("a temporary file");
+        let (questions, socket) = (at("q.toml"), at("socket"));
+        let run = ["run", &questions, "-i", "in0", "--method", method, "-j", workers];
+        let rights = ["--control", &socket, "--user", "nobody", "--stats", "-v", "--monitor"];
+        let capturing = Capturing::start(&[&run[..], &rights].concat());
+        let process = capturing.child.id();
+        let first = send("out0", &datagrams(500, None)) as u64;
+        until("the first packets are written", || lines(Path::new(&at("packets.json"))) == first);
+        let mut client = TcpStream::connect("127.0.0.1:9917").expect("clients are served");
+        client.set_read_timeout(Some(Duration::from_secs(30))).expect("it is open");
+        client.read_exact(&mut [0; 28]).expect("the header of the capture");
+        // Code is compiled again after many packets, and questions change.
+        let (is_added, said) = weir(&["ctl", &socket, "add", "more", "packets", "-o", &at("more.json")]);
+        assert!(is_added, "{said}");
+        let (is_added, said) =
+            weir(&["ctl", &socket, "add", "other", "packets", "-o", "/run/weir-other.json"]);
+        assert!(!is_added && said.contains("--write-to DIR"), "{said}");
+        let mut more = 0;
+        for _ in 0..10 {
+            more += send("out0", &datagrams(1_000, None)) as u64;
+            until("all packets are written", || lines(Path::new(&at("more.json"))) == more);
+        }
+        assert_eq!(of_threads(process, "NoNewPrivs"), ["1"]);
+        assert_eq!(of_threads(process, "Seccomp"), ["2"]);
+        // Filters in the kernel need CAP_BPF (39) and CAP_PERFMON (38), and those of interfaces CAP_NET_ADMIN
+        // (12).
+        let kept = 1u64 << 39 | 1 << 38 | if method == "af_xdp" { 1 << 12 } else { 0 };
+        for (set, kept) in [("CapEff", kept), ("CapPrm", kept), ("CapInh", 0), ("CapBnd", 0), ("CapAmb", 0)] {
+            assert_eq!(of_threads(process, set), [format!("{kept:016x}")], "{set}");
+        }
+        assert_eq!(of_threads(process, "Uid"), [nobody.trim()]);
+        assert_eq!(of_threads(process, "Groups").len(), 1);
+        drop(client);
+        let output = capturing.end();
+        assert_exact(&output, first + more);
+        assert!(!text(&output.stderr).contains("sandbox: no"), "{}", text(&output.stderr));
+        assert_eq!(lines(Path::new(&at("packets.json"))), first + more);
+        assert_eq!(
+            weir(&["packets", "-r", &at("seen.pcapng"), "--count"]).1.trim(),
+            (first + more).to_string()
+        );
+        assert!(fs::metadata(at("flows.parquet")).is_ok_and(|about| about.len() > 1000));
+        assert!(!Path::new(&socket).exists(), "the socket is removed");
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
+
+#[test]
+fn rights_are_those_that_the_options_say() {
+    if !inside("service::rights_are_those_that_the_options_say") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("options");
+    let output = folder.join("out.json");
+    // The folder belongs to another user: root still writes there.
+    sh(&format!("chown nobody {}", folder.display()));
+    sh(&format!("chmod 755 {}", folder.display()));
+    for (options, seccomp, has_all) in [(&[][..], "2", false), (&["--no-sandbox"][..], "0", true)] {
+        let run = ["packets", "-i", "in0", "-o", output.to_str().expect("text"), "--stats"];
+        let capturing = Capturing::start(&[&run[..], options].concat());
+        let sent = send("out0", &datagrams(100, None)) as u64;
+        until("all packets are written", || lines(&output) == sent);
+        let process = capturing.child.id();
+        assert_eq!(of_threads(process, "Seccomp"), [seccomp]);
+        let capabilities = &of_threads(process, "CapEff")[0];
+        let capabilities = u64::from_str_radix(capabilities, 16).expect("a number");
+        // CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_NET_BIND_SERVICE, CAP_BPF and CAP_PERFMON.
+        assert_eq!(
+            capabilities == 1 << 1 | 1 << 3 | 1 << 10 | 1 << 38 | 1 << 39,
+            !has_all,
+            "{capabilities:x}"
+        );
+        assert_eq!(counter(&capturing.end(), "packets"), sent);
+    }
+    for (options, wanted) in [
+        (["--user", "no-such-user"], "there is no user `no-such-user`"),
+        (["--user", "nobody:no-such-group"], "there is no group"),
+        (["--write-to", "/no/such/directory"], "no such directory"),
+    ] {
+        let (is_right, said) = weir(&[&["flows", "-i", "in0"][..], &options].concat());
+        assert!(!is_right && said.contains(wanted), "{said}");
+    }
+    let (is_right, said) = weir(&["flows", "-r", "x.pcap", "--user", "nobody"]);
+    assert!(!is_right && said.contains("--user is for captures on an interface"), "{said}");
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// A file of questions: names, each with the rest of its table.
+fn write_questions(path: &Path, questions: &[(&str, String)]) {
+    let tables = questions.iter().map(|(name, rest)| format!("[[question]]\nname = \"{name}\"\n{rest}\n"));
+    fs::write(path, tables.collect::<String>()).expect("a temporary file");
+}
+
+/// The file of questions changes: questions that stay lose no packet and no connection, and files that were
+/// moved away are complete.
+#[test]
+fn a_reload_keeps_what_stays() {
+    if !inside("service::a_reload_keeps_what_stays") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("reload");
+    let (file, at) = (folder.join("q.toml"), |name: &str| folder.join(name));
+    let of = |ask: &str, output: &str| format!("ask = \"{ask}\"\noutput = {:?}", at(output));
+    let kept = ("kept", of("packets", "kept.json"));
+    let flows = ("flows", of("flows", "flows.json"));
+    let moved = ("moved", of("packets", "moved.pcapng"));
+    let limited = ("limited", of("packets", "limited.json") + "\nlimit = 3");
+    let first =
+        [kept.clone(), flows.clone(), moved.clone(), limited.clone(), ("gone", of("packets", "gone.json"))];
+    write_questions(&file, &first);
+    let capturing =
+        Capturing::start(&["run", file.to_str().expect("text"), "-i", "in0", "-j", "2", "--stats"]);
+    let count = |name: &str| lines(&at(name));
+    let mut sent = 0;
+    let mut more = || {
+        sent += send("out0", &datagrams(500, None)) as u64;
+        until("the packets are written", || count("kept.json") == sent);
+        sent
+    };
+    let before = more();
+    until("the other question has them, too", || count("gone.json") == before);
+    // A mistake changes nothing.
+    write_questions(
+        &file,
+        &[kept.clone(), ("wrong", of("packets", "wrong.json") + "\nfilter = \"tcp.prt == 1\"")],
+    );
+    capturing.signal("HUP");
+    std::thread::sleep(Duration::from_millis(500));
+    let unchanged = more();
+    until("all questions continue", || count("gone.json") == unchanged);
+    assert!(!at("wrong.json").exists());
+    // As logrotate does.
+    fs::rename(at("moved.pcapng"), at("moved-1.pcapng")).expect("it is there");
+    let second = [kept, flows, moved, limited, ("new", of("packets", "new.json"))];
+    write_questions(&file, &second);
+    capturing.signal("HUP");
+    until("the new question has begun", || at("new.json").exists() && at("moved.pcapng").exists());
+    let all = more();
+    until("the new question has packets", || count("new.json") == all - unchanged);
+    let output = capturing.end();
+    let said = text(&output.stderr);
+    assert_exact(&output, all);
+    assert_eq!(counter(&output, "packets"), all, "nothing is lost");
+    assert_eq!(count("gone.json"), unchanged, "the removed question has ended");
+    assert_eq!(count("limited.json"), 3, "a question that has ended does not begin again");
+    let packets = |name: &str| {
+        let (_, said) = weir(&["packets", "-r", at(name).to_str().expect("text"), "--count"]);
+        said.trim().parse::<u64>().unwrap_or_else(|_| panic!("{said}"))
+    };
+    let parts = [packets("moved-1.pcapng"), packets("moved.pcapng")];
+    assert!(parts.iter().all(|part| *part > 0) && parts.iter().sum::<u64>() == all, "{parts:?} {all}");
+    // Each connection has the packets before and after the reload.
+    let rows = fs::read_to_string(at("flows.json")).expect("it is there");
+    assert_eq!(rows.lines().count(), 500, "{said}");
+    assert!(
+        rows.lines().all(|row| row.contains("\"orig_pkts\":3")),
+        "{}",
+        rows.lines().next().unwrap_or_default()
+    );
+    assert!(said.contains("tcp.prt") && said.contains("stay as they are"), "{said}");
+    assert!(said.contains("reloaded: 1 questions begin, 1 end, 4 continue"), "{said}");
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// On an interface, the file of a period is complete although no packet comes any more.
+#[test]
+fn a_file_ends_with_its_time_without_packets() {
+    if !inside("service::a_file_ends_with_its_time_without_packets") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("time");
+    let output = folder.join("p.json");
+    let run = ["packets", "-i", "in0", "-o", output.to_str().expect("text"), "--rotate", "1s", "--stats"];
+    let capturing = Capturing::start(&run);
+    let files = || {
+        let names = fs::read_dir(&folder).expect("it is there").flatten().map(|entry| entry.path());
+        names.filter(|path| path.extension().is_some_and(|ending| ending == "json")).collect::<Vec<_>>()
+    };
+    let mut sent = 0;
+    for _ in 0..2 {
+        let before = files().len();
+        sent += send("out0", &datagrams(100, None)) as u64;
+        until("the file is complete", || files().len() > before);
+    }
+    assert_eq!(counter(&capturing.end(), "packets"), sent);
+    assert_eq!(files().iter().map(|path| lines(path)).sum::<u64>(), sent);
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// As systemd starts the unit: as another user, with one capability, and with all options in the file.
+#[test]
+fn a_file_states_a_whole_service() {
+    if !inside("service::a_file_states_a_whole_service") {
+        return;
+    }
+    make_pair(0);
+    let folder = open_folder("whole");
+    let at = |name: &str| folder.join(name).to_str().expect("text").to_string();
+    let options = format!(
+        "interface = [\"in0\"]\nmethod = \"af_packet\"\nbuffer = \"8M\"\nno_promiscuous = true\nworkers = 2\n\
+         cpus = \"0\"\nmemory = \"200M\"\noutput_wait = \"2s\"\nstats = true\ncontrol = {:?}\nwrite_to = [{:?}]\n",
+        at("socket"),
+        at("")
+    );
+    let question =
+        "[[question]]\nname = \"p\"\nask = \"packets\"\noutput = \"p.json\"\nrotate = \"1G,1h\"\nkeep = 3\n";
+    fs::write(at("q.toml"), options + question).expect("a temporary file");
+    // The program may lie where another user cannot reach it.
+    fs::copy(env!("CARGO_BIN_EXE_weir"), at("weir")).expect("it was built");
+    let (program, questions, said) = (at("weir"), at("q.toml"), at("said"));
+    let caps =
+        ["--inh-caps", "-all,+net_raw", "--ambient-caps", "-all,+net_raw", "--bounding-set", "-all,+net_raw"];
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "nobody", "--clear-groups"]).args(caps).args([&program, "run", &questions]);
+    command.current_dir(&folder).stderr(fs::File::create(&said).expect("a temporary file"));
+    let Ok(mut child) = command.stdin(std::process::Stdio::null()).spawn() else {
+        eprintln!("skipped: a_file_states_a_whole_service needs setpriv (util-linux)");
+        return;
+    };
+    let messages = || fs::read_to_string(&said).unwrap_or_default();
+    until("it captures", || messages().contains("capturing on in0"));
+    for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+        assert_eq!(of_threads(child.id(), set), ["0000000000000000"], "{set}");
+    }
+    let sent = send("out0", &datagrams(500, None)) as u64;
+    std::thread::sleep(Duration::from_millis(500));
+    sh(&format!("kill -TERM {}", child.id()));
+    let status = child.wait().expect("it ends");
+    assert!(status.success(), "{}", messages());
+    let written = fs::read_dir(&folder).expect("it is there").flatten().map(|entry| entry.path());
+    let written: Vec<PathBuf> =
+        written.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    assert_eq!(written.len(), 1, "{written:?} {}", messages());
+    assert_eq!(lines(&written[0]), sent, "{}", messages());
+    let _ = fs::remove_dir_all(&folder);
+}

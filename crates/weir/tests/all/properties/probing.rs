@@ -1,0 +1,136 @@
+//! The protocol of a connection is recognised from its first bytes, however they are segmented.
+
+use crate::properties::drive::{MemoryPacket, all_sessions, ask, compile, rows};
+use weir::sessions::{ProtocolSet, SessionRegistry};
+use weir::stream::{OverloadParams, StreamParams};
+use weir::{Ask, Compiler, Counters, Options, Want};
+use weir_testing::Random;
+use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
+
+/// A segment of the client (0) or the server (1).
+fn segment(side: usize, flags: u8, numbers: (u32, u32), payload: &[u8]) -> MemoryPacket {
+    let ports = [(40_000, 443), (443, 40_000)][side];
+    let segment = tcp(ports, numbers.0, numbers.1, flags, &[], payload);
+    MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[side], V4[1 - side]), 6, 1, 0, &[], &segment)))
+}
+
+/// A hello in one record, padded to `bytes` by an extension (RFC 7685).
+fn hello(kind: u8, bytes: usize) -> Vec<u8> {
+    let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+    let rest: &[u8] = if kind == 1 { &[0, 2, 0x13, 1, 1, 0] } else { &[0x13, 1, 0] };
+    let fixed = [&[3, 3][..], &[7; 32], &[0], rest].concat();
+    let padding = [&[0, 21][..], &sized(&vec![0; bytes - 4 - fixed.len() - 2 - 4 - 5])].concat();
+    let body = [fixed, sized(&padding)].concat();
+    let message = [&[kind, 0][..], &sized(&body)].concat();
+    [&[22, 3, 1][..], &sized(&message)].concat()
+}
+
+/// Handshakes found, and the counters.
+fn found(mut packets: Vec<MemoryPacket>) -> (u64, Counters) {
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask("", all_sessions())], &Options::default());
+    give_times(&mut Random::new(1), &mut packets);
+    let outcome = rows(&compiler, &compiled, &packets, 1).1;
+    (outcome.matched[0], outcome.counters)
+}
+
+#[test]
+fn a_hello_larger_than_what_is_kept_is_seen() {
+    let hello = hello(1, 6_068);
+    assert_eq!(hello.len(), 6_068);
+    let greeting = [
+        segment(0, SYN, (99, 0), &[]),
+        segment(1, SYN | ACK, (499, 100), &[]),
+        // This segment delivers no bytes and decides nothing.
+        segment(0, ACK, (100, 500), &[]),
+    ];
+    let whole = [&greeting[..], &[segment(0, ACK | PSH, (100, 500), &hello)]].concat();
+    assert_eq!(found(whole).0, 1);
+    // The first segment is not enough to decide; the second one is.
+    let (head, tail) = hello.split_at(3);
+    let parts = [segment(0, ACK | PSH, (100, 500), head), segment(0, ACK | PSH, (103, 500), tail)];
+    assert_eq!(found([&greeting[..], &parts].concat()).0, 1);
+}
+
+#[test]
+fn a_flight_of_the_server_in_one_piece_is_seen() {
+    let flight = [hello(2, 5_000), vec![20, 3, 3, 0, 1, 1]].concat();
+    let packets = vec![
+        segment(1, SYN | ACK, (499, 100), &[]),
+        segment(1, ACK, (500, 100), &[]),
+        segment(1, ACK | PSH, (500, 100), &flight),
+    ];
+    assert_eq!(found(packets).0, 1);
+}
+
+#[test]
+fn what_tells_nothing_within_the_bound_is_given_up() {
+    // HelloRequests only, to which no side answers with a hello.
+    let requests = [22, 3, 3, 0, 4, 0, 0, 0, 0].repeat(600);
+    let (handshakes, counters) =
+        found(vec![segment(0, SYN, (99, 0), &[]), segment(0, ACK, (100, 500), &requests)]);
+    assert_eq!((handshakes, counters.session.probes_cut), (0, 1));
+}
+
+/// Calls through address translators have STUN, DTLS and RTP on one pair of ports (RFC 7983).
+#[test]
+fn protocols_that_share_datagrams_are_told_apart() {
+    let ports = [(50_000, 60_000), (60_000, 50_000)];
+    let datagram = |side: usize, payload: &[u8]| {
+        let ends = (V4[side], V4[1 - side]);
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4(ends, 17, 1, 0, &[], &udp(ports[side], payload))))
+    };
+    let stun =
+        |kind: u16, id: u8| [&kind.to_be_bytes()[..], &[0, 0, 0x21, 0x12, 0xa4, 0x42], &[id; 12]].concat();
+    let rtp = |number: u16| {
+        let clock = u32::from(number) * 160;
+        [&[0x80, 0][..], &number.to_be_bytes(), &clock.to_be_bytes(), &[1, 2, 3, 4], &[0x55; 160]].concat()
+    };
+    let mut packets = vec![datagram(0, &stun(1, 7))];
+    packets.extend((100..120).map(|number| datagram(0, &rtp(number))));
+    // The response to the first request, and another request between media packets.
+    packets.extend([datagram(1, &stun(0x0101, 7)), datagram(0, &stun(1, 8))]);
+    packets.extend((120..140).map(|number| datagram(0, &rtp(number))));
+    packets.push(datagram(1, &stun(0x0101, 8)));
+    give_times(&mut Random::new(1), &mut packets);
+    let compiler = Compiler::default();
+    let asks = ["stun", "rtp", ""].map(|filter| ask(filter, all_sessions()));
+    let compiled = compile(&compiler, &asks, &Options::default());
+    assert_eq!(rows(&compiler, &compiled, &packets, 1).1.matched, [2, 1, 3]);
+    // Without a question for STUN, its datagrams are still probed for RTP.
+    let alone = compile(&compiler, &[ask("", sessions_of("rtp"))], &Options::default());
+    let (found, _) = rows(&compiler, &alone, &packets, 1);
+    assert!(found.len() == 1 && found[0].contains("Unsigned(40)"), "{found:?}");
+}
+
+/// Out-of-order segments hold no bytes if no question wants them: none asks for streams, or the protocol is
+/// known to be another one.
+#[test]
+fn what_waits_unwanted_holds_no_bytes() {
+    let begun = [
+        segment(0, SYN, (99, 0), &[]),
+        segment(1, SYN | ACK, (499, 100), &[]),
+        segment(0, ACK | PSH, (100, 500), b"this is no hello of any kind\r\n"),
+    ];
+    let early = (1..41).map(|n| segment(0, ACK, (1000 + 100 * n, 500), &[7; 100]));
+    let mut packets: Vec<MemoryPacket> = begun.into_iter().chain(early).collect();
+    give_times(&mut Random::new(1), &mut packets);
+    // No block may be pinned, so all kept bytes are copied and counted.
+    let overload = OverloadParams { memory_max: 16 << 10, ..OverloadParams::default() };
+    let options = Options { overload, ..Options::default() };
+    let counted = |wants: &[Want]| {
+        let compiler = Compiler::default();
+        let asks: Vec<Ask> = wants.iter().map(|&want| ask("tcp", want)).collect();
+        rows(&compiler, &compile(&compiler, &asks, &options), &packets, 1).1.counters.sequence
+    };
+    for wants in [&[Want::Connections][..], &[Want::Connections, sessions_of("tls")]] {
+        let counters = counted(wants);
+        assert_eq!((counters.queued, counters.copied), (40, 0));
+    }
+    assert!(counted(&[Want::Connections, Want::Streams(StreamParams::default())]).copied > 0);
+}
+
+/// The sessions of one protocol.
+fn sessions_of(name: &str) -> Want {
+    Want::Sessions(ProtocolSet::of(SessionRegistry::builtin().number_of(name).expect("it is there")))
+}
