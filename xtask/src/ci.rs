@@ -1,9 +1,9 @@
-//! `cargo xtask ci`: the checks of the CI machine, to run before a push. `cargo xtask soak`: the tests again, with all
-//! cases of the properties that take long.
+//! `cargo xtask ci`: the checks of the CI machine, to run before a push. `cargo xtask soak`: the tests again,
+//! with all cases of the properties that take long.
 //!
-//! All crates are compiled once, with one set of features: `build` makes the programs that `test`, `python`, `spark`,
-//! `site` and `gallery` run. The times of the steps and of the slowest tests are printed, and kept in `ci/figures.txt`
-//! in the target folder.
+//! All crates are compiled once, with one set of features: `build` makes the programs that `test`, `python`,
+//! `spark`, `site` and `gallery` run. The times of the steps and of the slowest tests are printed, and kept
+//! in `ci/figures.txt` in the target folder.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The features of CI, and what their tests talk to: a broker of Kafka, which Maven fetches, and the modules of an
-//! OpenTelemetry collector, which pip fetches. `cargo xtask fetch` fetches both.
+//! The features of CI, and what their tests talk to: a broker of Kafka, which Maven fetches, and the modules
+//! of an OpenTelemetry collector, which pip fetches. `cargo xtask fetch` fetches both.
 
 use crate::shell::{Result, find, output, root, said, target};
 use crate::skips;
@@ -11,8 +11,8 @@ const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy
 /// gRPC, and the messages of OTLP.
 const MODULES: [&str; 2] = ["grpcio", "opentelemetry-proto"];
 
-/// The one set of features with which CI checks, builds and tests. They compile librdkafka, a client of gRPC, LuaJIT and
-/// PCRE2.
+/// The one set of features with which CI checks, builds and tests. They compile librdkafka, a client of gRPC,
+/// LuaJIT and PCRE2.
 pub const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/lua,weir-cli/pcre2,weir-testing/kernel";
 
 /// Fetches the other ends of the tests, unless they are there. Tests without one are skipped.

@@ -10,6 +10,7 @@ mod compare;
 mod dist;
 mod dpdk;
 mod features;
+mod functions;
 mod fuzz;
 mod gallery;
 mod imports;

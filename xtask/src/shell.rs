@@ -72,7 +72,8 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
 pub fn build_weir(release: bool) -> Result<PathBuf> {
     match release {
         true => build(&["--package", "weir-cli"], "weir", true),
-        // As the step `build` of CI: another choice of packages, targets or features would build everything again.
+        // As the step `build` of CI: another choice of packages, targets or features would build everything
+        // again.
         false => {
             build(&["--workspace", "--all-targets", "--features", crate::features::FEATURES], "weir", false)
         }

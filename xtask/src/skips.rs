@@ -1,6 +1,6 @@
-//! Tests that did not run because something was missing. Each test says so on a line that begins with `skipped:`.
-//! On the CI machine everything is installed, so a skipped test is a failure there, unless `xtask/skips.txt` says why
-//! the test may be skipped.
+//! Tests that did not run because something was missing. Each test says so on a line that begins with
+//! `skipped:`. On the CI machine everything is installed, so a skipped test is a failure there, unless
+//! `xtask/skips.txt` says why the test may be skipped.
 
 use std::sync::Mutex;
 

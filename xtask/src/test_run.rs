@@ -1,7 +1,7 @@
 //! Runs all tests, and notes how long each takes and which are skipped.
 //!
-//! The test programs print this if they may use options that are not stable (`--report-time`), for which they look at
-//! `RUSTC_BOOTSTRAP`. The variable is set for the test programs alone: the compiler sees it never.
+//! The test programs print this if they may use options that are not stable (`--report-time`), for which they
+//! look at `RUSTC_BOOTSTRAP`. The variable is set for the test programs alone: the compiler sees it never.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -22,7 +22,8 @@ static TIMES: Mutex<Vec<(f64, String)>> = Mutex::new(Vec::new());
 /// # Errors
 /// A test failed.
 pub fn run(_: &[String]) -> Result {
-    // The same cases in each run: a push fails for its own change only. Other cases are tried by each `cargo test`.
+    // The same cases in each run: a push fails for its own change only. Other cases are tried by each
+    // `cargo test`.
     tests(&[("PROPTEST_RNG_SEED", "1"), ("WEIR_CASES", "few")])
 }
 

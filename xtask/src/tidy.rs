@@ -6,6 +6,7 @@
 
 use std::process::Command;
 
+use crate::functions::Places;
 use crate::imports::Imports;
 use crate::shell::{Result, output, read, root, write};
 
@@ -13,6 +14,8 @@ const FILE_LINES_WARN: usize = 600;
 const FUNCTION_LINES_WARN: usize = 70;
 /// Maximum distance of a SAFETY comment above its `unsafe`, in lines.
 const SAFETY_LINES: usize = 8;
+/// Columns of a line, as for code (`rustfmt.toml`).
+const COLUMNS_MAX: usize = 110;
 const UNFINISHED: [&str; 3] = ["todo!", "dbg!", "unimplemented!"];
 const SETTINGS: &str = "xtask/tidy.txt";
 
@@ -35,26 +38,29 @@ pub fn run(_args: &[String]) -> Result {
         }
     }
     for krate in crates(&files) {
-        check_imports(krate, &settings, &mut report)?;
+        check_ratchets(krate, &settings, &mut report)?;
     }
     report.close()
 }
 
+/// The names of the ratchets: `cyclic_files` counts files, the others count places.
+const RATCHETS: [&str; 4] = ["cyclic_files", "effectful_queries", "filter_texts", "long_parameter_lists"];
+
 /// The contents of `tidy.txt`.
 struct Settings {
-    /// Files in import cycles that a crate still has.
-    cyclic_files: Vec<(String, usize)>,
+    /// A ratchet's name, a crate, and the number that the crate still has.
+    ratchets: Vec<(String, String, usize)>,
     may_be_unsafe: Vec<String>,
 }
 
 impl Settings {
     fn read() -> Result<Self> {
-        let mut settings = Self { cyclic_files: vec![], may_be_unsafe: vec![] };
+        let mut settings = Self { ratchets: vec![], may_be_unsafe: vec![] };
         for line in read(root().join(SETTINGS))?.lines() {
             match line.split_whitespace().collect::<Vec<_>>()[..] {
-                ["cyclic_files", krate, number] => {
+                [name, krate, number] if RATCHETS.contains(&name) => {
                     let number = number.parse().map_err(|_| format!("{SETTINGS}: {line}"))?;
-                    settings.cyclic_files.push((krate.into(), number));
+                    settings.ratchets.push((name.into(), krate.into(), number));
                 }
                 ["unsafe", file, ..] => settings.may_be_unsafe.push(file.into()),
                 [] => {}
@@ -66,10 +72,10 @@ impl Settings {
     }
 }
 
-/// The folders of the crates with a library or program.
-fn crates(files: &str) -> impl Iterator<Item = &str> {
+/// The folders of the crates, each once.
+fn crates(files: &str) -> std::collections::BTreeSet<&str> {
     let is_root = |name: &&str| name.ends_with("/src/lib.rs") || name.ends_with("/src/main.rs");
-    files.lines().filter(is_root).filter_map(|name| Some(name.rsplit_once("/src/")?.0))
+    files.lines().filter(is_root).filter_map(|name| Some(name.rsplit_once("/src/")?.0)).collect()
 }
 
 #[derive(Default)]
@@ -93,22 +99,27 @@ impl Report {
     }
 }
 
-/// Files of a crate use each other in no cycle; where some still do, their number may only fall.
-fn check_imports(krate: &str, settings: &Settings, report: &mut Report) -> Result {
-    let imports = Imports::of(&root().join(krate).join("src"))?;
-    let known = settings.cyclic_files.iter().find(|(of, _)| of == krate);
-    let (found, allowed) = (imports.cyclic(), known.map_or(0, |(_, number)| *number));
-    if found > allowed {
-        let cycles = imports.cycles().join("\n    ");
-        report
-            .faults
-            .push(format!("{krate}: {found} files use each other in cycles, {allowed} may:\n    {cycles}"));
-    } else if found > 0 {
-        eprintln!("tidy: {krate}: {found} files use each other in cycles");
-    }
-    if found < allowed {
-        let line = |number: usize| format!("cyclic_files {krate} {number}\n");
-        report.fallen.push((line(allowed), if found == 0 { String::new() } else { line(found) }));
+/// The crate has no more of each habit than its number allows.
+fn check_ratchets(krate: &str, settings: &Settings, report: &mut Report) -> Result {
+    let sources = root().join(krate).join("src");
+    let (imports, places) = (Imports::of(&sources)?, Places::of(&sources)?);
+    let found = [
+        (imports.cyclic(), imports.cycles()),
+        (places.effectful_queries.len(), places.effectful_queries),
+        (places.filter_texts.len(), places.filter_texts),
+        (places.long_parameter_lists.len(), places.long_parameter_lists),
+    ];
+    for (name, (number, places)) in RATCHETS.into_iter().zip(found) {
+        let known = settings.ratchets.iter().find(|(ratchet, of, _)| ratchet == name && of == krate);
+        let allowed = known.map_or(0, |(_, _, number)| *number);
+        if number > allowed {
+            let places = places.join("\n    ");
+            report.faults.push(format!("{krate}: {name} are {number}, {allowed} may be:\n    {places}"));
+        }
+        if number < allowed {
+            let line = |number: usize| format!("{name} {krate} {number}\n");
+            report.fallen.push((line(allowed), if number == 0 { String::new() } else { line(number) }));
+        }
     }
     Ok(())
 }
@@ -139,6 +150,9 @@ fn check_rust(name: &str, text: &str, settings: &Settings, report: &mut Report) 
             n + 1
         );
     }
+    for n in long_comments(&lines) {
+        report.fault(name, n, &format!("a comment of more than {COLUMNS_MAX} columns"));
+    }
     for (n, line) in lines.iter().enumerate() {
         let code = code_of(line);
         if let Some(word) = UNFINISHED.iter().find(|word| code.contains(*word)) {
@@ -154,6 +168,24 @@ fn check_rust(name: &str, text: &str, settings: &Settings, report: &mut Report) 
     if let Some(n) = first_unsafe.filter(|_| !settings.may_be_unsafe.iter().any(|file| name == file)) {
         report.fault(name, n, &format!("`unsafe`, and the file is not listed in {SETTINGS}"));
     }
+}
+
+/// Lines of comments that are too long. Rows of tables and blocks between fences may be.
+fn long_comments(lines: &[&str]) -> Vec<usize> {
+    let mut in_fence = false;
+    let mut long = vec![];
+    for (n, line) in lines.iter().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            in_fence = false;
+            continue;
+        };
+        let text = comment.trim_start_matches(['/', '!']).trim_start();
+        in_fence ^= text.starts_with("```");
+        if line.chars().count() > COLUMNS_MAX && !in_fence && !text.starts_with('|') {
+            long.push(n);
+        }
+    }
+    long
 }
 
 /// Every function that is longer than a screen, with its first line.
@@ -234,6 +266,16 @@ mod tests {
         for quiet in ["// unsafe", "let a = \"unsafe\";", "#![forbid(unsafe_code)]"] {
             assert!(!has_word(&code_of(quiet), "unsafe"), "{quiet}");
         }
+    }
+
+    #[test]
+    fn long_comments_are_found_outside_tables_and_fences() {
+        let long = format!("    /// {}", "x".repeat(COLUMNS_MAX));
+        let row = format!("    /// | {}", "x".repeat(COLUMNS_MAX));
+        assert_eq!(
+            long_comments(&["    /// short", &long, &row, "/// ```", &long, "/// ```", &long]),
+            [1, 6]
+        );
     }
 
     #[test]

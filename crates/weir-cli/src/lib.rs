@@ -113,6 +113,7 @@ use std::process::ExitCode;
 
 /// Runs the command with the arguments of this process; returns the exit status.
 pub fn run_command() -> ExitCode {
+    weir::link::keep_lookups_built_in();
     match command_line::run(&command::all()) {
         Ok(status) => status,
         Err(failure) => failure.report(),

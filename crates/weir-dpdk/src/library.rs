@@ -126,6 +126,11 @@ fn place(variable: Option<OsString>) -> PathBuf {
 
 /// Loads the plug-in from this file.
 pub(crate) fn load(file: &Path) -> Result<Functions, Error> {
+    // A library needs the C library that it was linked with, and a static program has another one, or another
+    // version: it would crash.
+    if cfg!(target_feature = "crt-static") {
+        return Err(Error::Missing(format!("{}: a static weir loads no libraries", file.display())));
+    }
     let missing = |why: libloading::Error| {
         // The message of the system's loader is the source of the crate's error.
         let cause = why.source().map_or_else(|| why.to_string(), |cause| cause.to_string());

@@ -1,5 +1,5 @@
-//! What threads share. `tests/all/schedules.rs` compiles the users of this module with shuttle's types in their
-//! place, which try many schedules.
+//! What threads share. `tests/all/schedules.rs` compiles the users of this module with shuttle's types in
+//! their place, which try many schedules.
 
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 pub(crate) use std::thread;

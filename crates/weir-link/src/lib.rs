@@ -65,4 +65,4 @@ pub use links::Links;
 pub use names::NamedInterface;
 pub use options::{LinkOptions, Method, Note, Notes};
 pub use sender::Sender;
-pub use system::unacknowledged_bytes;
+pub use system::{keep_lookups_built_in, unacknowledged_bytes};

@@ -20,6 +20,25 @@ pub fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
+/// Makes a static program look up hosts, users and groups with the code of its own C library: files and DNS.
+/// Other programs are not changed.
+///
+/// The modules in `/etc/nsswitch.conf` belong to the C library of the system. A static program that loads
+/// those of another version crashes (seen with glibc 2.36 in Debian 13, November 2026).
+pub fn keep_lookups_built_in() {
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    {
+        use std::ffi::c_char;
+        unsafe extern "C" {
+            fn __nss_configure_lookup(database: *const c_char, services: *const c_char) -> c_int;
+        }
+        for (database, services) in [(c"hosts", c"files dns"), (c"passwd", c"files"), (c"group", c"files")] {
+            // SAFETY: the function (nss.h of glibc) reads two texts that end with 0, and keeps neither.
+            unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
+        }
+    }
+}
+
 /// Values that the kernel may read and write byte by byte.
 ///
 /// # Safety

@@ -77,6 +77,11 @@ pub(crate) fn functions() -> Result<&'static Functions, Missing> {
 
 /// Loads the library with this name.
 pub(crate) fn load(file: &str) -> Result<Functions, Missing> {
+    // A library needs the C library that it was linked with, and a static program has another one, or another
+    // version: it would crash (seen with glibc 2.36 in Debian 13, November 2026).
+    if cfg!(target_feature = "crt-static") {
+        return Err(Missing(format!("{file}: a static weir loads no libraries")));
+    }
     let missing = |why: libloading::Error| {
         // The message of the system's loader is the source of the crate's error.
         let cause = why.source().map_or_else(|| why.to_string(), |cause| cause.to_string());

@@ -1,6 +1,6 @@
-//! The cost of programs in the kernel, nanoseconds for each frame, as the kernel measures them: of filters, next to a filter by hand,
-//! and of the assignment of packets to workers. Prints a table for `docs/benchmarks.md`: `cargo xtask bench "Filters in the kernel"`.
-//! Needs root.
+//! The cost of programs in the kernel, nanoseconds for each frame, as the kernel measures them: of filters,
+//! next to a filter by hand, and of the assignment of packets to workers. Prints a table for
+//! `docs/benchmarks.md`: `cargo xtask bench "Filters in the kernel"`. Needs root.
 
 use std::fmt::Write;
 use std::io;
@@ -111,7 +111,8 @@ struct Cost {
     nanoseconds: Vec<u32>,
 }
 
-/// Measures programs over each frame: the filter by hand first, then those of questions about packets. Programs take turns.
+/// Measures programs over each frame: the filter by hand first, then those of questions about packets.
+/// Programs take turns.
 ///
 /// # Errors
 /// If the process may not load programs, or the kernel refuses one.
@@ -155,8 +156,8 @@ fn median(mut times: Vec<u32>) -> u32 {
     times[times.len() / 2]
 }
 
-/// Measures the assignment of a frame to workers, in nanoseconds, medians: the hash of its hosts alone; the whole program while no
-/// pair of hosts was moved; while all of `others` were; and for a pair that was moved.
+/// Measures the assignment of a frame to workers, in nanoseconds, medians: the hash of its hosts alone; the
+/// whole program while no pair of hosts was moved; while all of `others` were; and for a pair that was moved.
 ///
 /// # Errors
 /// If the process may not load programs, or the kernel refuses one.
@@ -175,7 +176,8 @@ fn assignment_costs(frame: &[u8], others: &[Vec<u8>]) -> io::Result<[u32; 4]> {
     Ok([hash, unmoved, measure(&stays)?[1], measure(&moves)?[1]])
 }
 
-/// `tcp.port == 443` as people write it for XDP: Ethernet and IPv4 without tags, tunnels and fragments. 1 for packets that match.
+/// `tcp.port == 443` as people write it for XDP: Ethernet and IPv4 without tags, tunnels and fragments. 1 for
+/// packets that match.
 fn by_hand() -> Vec<BpfInstruction> {
     let op = BpfInstruction::new;
     vec![

@@ -18,8 +18,8 @@
 //! | [`tshark`] | `tshark` | | bytes of connections and contents of files, as tshark has them |
 //!
 //! The functions named `fuzz_*` take any bytes and panic if a property does not hold. The fuzzers in `fuzz/`
-//! (at the root of the repository) call them, and `crates/weir/tests/all/properties/corpus.rs` calls them for the
-//! files in `corpus/`.
+//! (at the root of the repository) call them, and `crates/weir/tests/all/properties/corpus.rs` calls them for
+//! the files in `corpus/`.
 //!
 //! Unit tests of `weir-sessions` and `weir-io` include `conversation.rs` and `capture.rs` by path: for a unit
 //! test, the types of a dev-dependency are not those of the crate under test.

@@ -1,6 +1,7 @@
 //! The data assembler: all bytes in order, both directions, counted.
 //!
-//! `cargo run --release -p weir --example assembler -- FILE.pcap [--stack NAME] [--without PASS] [--cutoff BYTES]`
+//! `cargo run --release -p weir --example assembler -- FILE.pcap
+//! [--stack NAME] [--without PASS] [--cutoff BYTES]`
 
 use std::error::Error;
 use std::ffi::OsString;

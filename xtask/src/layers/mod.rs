@@ -2,8 +2,8 @@
 //!
 //! `protocols/vxlan.pcap` is recorded from two kernels' VXLAN devices in namespaces (as root). The others are
 //! frames written byte by byte according to the RFCs, because not every kernel has the modules.
-//! `protocols/*.expect` describes their contents; `crates/weir/tests/all/layers.rs` checks it against Weir, and
-//! `--check` against tshark.
+//! `protocols/*.expect` describes their contents; `crates/weir/tests/all/layers.rs` checks it against Weir,
+//! and `--check` against tshark.
 
 mod check;
 mod links;

@@ -1,4 +1,5 @@
-//! The command: as users run it, on links, with brokers and collectors, with scripts, and under attack. One program, so that the crate is linked once.
+//! The command: as users run it, on links, with brokers and collectors, with scripts, and under attack. One
+//! program, so that the crate is linked once.
 
 mod cli;
 #[cfg(feature = "kafka")]

@@ -1,4 +1,5 @@
-//! Outputs, their threads under many schedules, and the shared captures. One program, so that the crate is linked once.
+//! Outputs, their threads under many schedules, and the shared captures. One program, so that the crate is
+//! linked once.
 
 mod outlet;
 mod schedules;

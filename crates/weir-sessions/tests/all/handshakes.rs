@@ -1,6 +1,5 @@
 //! Complete handshakes, recorded with OpenSSL, and their expected sessions; then the same with losses.
 
-
 use crate::support::{Segment, feed, feed_one, handshake, piece, value};
 use weir_packet::Value;
 use weir_sessions::tls::{Incomplete, PATIENCE_BYTES, PROTOCOL, TlsHandshake};

@@ -1,4 +1,5 @@
-//! Parsers of sessions: ladders, properties, and the shared captures. One program, so that the crate is linked once.
+//! Parsers of sessions: ladders, properties, and the shared captures. One program, so that the crate is
+//! linked once.
 
 mod ftp;
 mod handshakes;

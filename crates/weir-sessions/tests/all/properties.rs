@@ -6,7 +6,6 @@
 //! sessions. Other files are inputs for the fuzzer, as text or commands: broken, rare or one-sided
 //! conversations.
 
-
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use weir_sessions::tls::CertificateChain;

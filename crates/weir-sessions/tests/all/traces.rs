@@ -7,11 +7,10 @@
 //! * after a HelloRetryRequest our client hello is the first one, our server hello the last one;
 //! * intended differences are in [`KNOWN`] with their reasons; any other difference fails the test.
 
-
-use serde_json::Value as Json;
-use std::path::{Path, PathBuf};
 use crate::support::capture;
 use crate::support::tcp::{Connection, connections};
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
 use weir_sessions::tls::{TlsHandshake, fingerprint, names};
 
 /// Intended differences: part of the file's path, fields, reason.

@@ -7,9 +7,9 @@
 #[path = "../../src/work_queues.rs"]
 mod work_queues;
 
+use self::work_queues::{BATCHES_MAX, BatchWorker, EndAll, WorkQueues};
 use shuttle::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use self::work_queues::{BATCHES_MAX, BatchWorker, EndAll, WorkQueues};
 
 /// Yields each number that it gets, and a few more at the end.
 struct Echo {

@@ -1,9 +1,8 @@
 //! Sessions in `examples/services.pcap` are compared with the peers' logs of the recording, protocol by
 //! protocol.
 
-
-use std::cell::RefCell;
 use crate::support::{Capture, Found, Row, ask, distinct, same};
+use std::cell::RefCell;
 use weir::Engine;
 use weir::sessions::bittorrent::TorrentHandshake;
 use weir::sessions::dhcpv6::Dhcpv6Transaction;

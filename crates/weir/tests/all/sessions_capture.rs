@@ -1,9 +1,8 @@
 //! Sessions in `examples/sessions.pcap` are compared with the servers' logs of the recording: thirteen
 //! protocols, row by row. For servers without a log the client's output is used.
 
-
-use std::cell::RefCell;
 use crate::support::{Capture, Found, Row, ask, distinct, same};
+use std::cell::RefCell;
 use weir::Engine;
 use weir::sessions::dhcp::DhcpTransaction;
 use weir::sessions::dns::DnsTransaction;

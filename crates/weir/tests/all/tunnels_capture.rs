@@ -1,10 +1,9 @@
 //! Packets in `examples/tunnels.pcap` are compared with the counters of the tunnel ends during the recording,
 //! and SCTP messages with its server's log.
 
-
+use crate::support::{Capture, Found, Row, ask, same};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use crate::support::{Capture, Found, Row, ask, same};
 use weir::sessions::http::HttpExchange;
 use weir::{Compiler, Connection, Engine, Frame, Options};
 

@@ -120,8 +120,9 @@ fn lines() -> Result<Vec<([String; 5], String)>> {
     Ok(lines)
 }
 
-/// `connection authenticated: identity="alice" method=scram-sha-256 (…)`, `connection authorized: user=alice database=lab
-/// application_name=psql SSL enabled (protocol=TLSv1.3, …)`, or `FATAL:  password authentication failed …`.
+/// `connection authenticated: identity="alice" method=scram-sha-256 (…)`,
+/// `connection authorized: user=alice database=lab application_name=psql SSL enabled (protocol=TLSv1.3, …)`, or
+/// `FATAL:  password authentication failed …`.
 fn connections() -> Result<Vec<Row>> {
     let lines = lines()?;
     let mut rows = vec![];

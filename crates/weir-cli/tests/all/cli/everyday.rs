@@ -101,7 +101,9 @@ fn everyday_tasks_print_what_people_came_for() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/everyday");
     let is_blessed = std::env::var_os("WEIR_BLESS").is_some();
     let mut stale = vec![];
-    for (name, line) in TASKS {
+    // The help has what the build can do: that of all features is compared.
+    let is_complete = cfg!(all(feature = "kafka", feature = "otlp", feature = "lua", feature = "pcre2"));
+    for (name, line) in TASKS.iter().filter(|(name, _)| is_complete || !name.starts_with("help")) {
         let mut text = format!("$ weir {line}\n");
         let mut before = String::new();
         for (columns, color) in [(80, false), (120, false), (200, false), (120, true)] {

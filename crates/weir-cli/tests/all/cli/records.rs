@@ -94,7 +94,11 @@ fn mistakes_say_what_to_write() {
         assert!(!output.status.success() && text.contains(said), "{args:?}: {text}");
     }
     let output = crate::cli::weir(&["records", FIRST_LIGHT, "--features", "ipv6.src"]);
-    assert!(crate::cli::text(&output.stderr).contains("is no number"), "{}", crate::cli::text(&output.stderr));
+    assert!(
+        crate::cli::text(&output.stderr).contains("is no number"),
+        "{}",
+        crate::cli::text(&output.stderr)
+    );
 }
 
 /// Keys are those of aggregates.

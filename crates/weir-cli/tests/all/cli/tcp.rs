@@ -616,7 +616,10 @@ fn a_file_of_questions_sends_packets_to_clients() {
     let args = ["run", path.to_str().unwrap(), "-r", file.to_str().unwrap()];
     let sender = Running::start(&args, Stdio::null());
     let name = format!("tcp://{}", sender.address());
-    assert_eq!(answer(&["packets", &name, "--count"], 0).trim(), crate::cli::count("tcp.port == 80").to_string());
+    assert_eq!(
+        answer(&["packets", &name, "--count"], 0).trim(),
+        crate::cli::count("tcp.port == 80").to_string()
+    );
     assert_eq!(sender.end().status.code(), Some(0));
     until("the other question is complete", || {
         fs::read_to_string(&rows).is_ok_and(|rows| rows.lines().count() == PACKETS)

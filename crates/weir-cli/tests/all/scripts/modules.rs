@@ -95,7 +95,11 @@ fn a_changed_ttl_is_a_row_and_a_dump_has_the_whole_flow() {
             fs::read_dir(&dumps).expect("dumps").map(|file| file.expect("a file").path()).collect();
         assert_eq!(files.len(), 1, "{files:?}");
         let counted = weir(&["packets", files[0].to_str().expect("UTF-8"), "--count"]);
-        assert_eq!(crate::scripts::text(&counted.stdout).trim(), "5", "all packets of the flow, both directions");
+        assert_eq!(
+            crate::scripts::text(&counted.stdout).trim(),
+            "5",
+            "all packets of the flow, both directions"
+        );
     }
 }
 

@@ -1,6 +1,8 @@
 //! Every packet that a source yields is counted exactly once, by its outcome.
 
-use crate::properties::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds};
+use crate::properties::drive::{
+    FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds,
+};
 use crate::properties::hostile::{FLOWS_MAX, attack};
 use std::collections::BTreeSet;
 use std::convert::Infallible;

@@ -1,7 +1,9 @@
 //! Fragments match with their datagram: how the frames of a capture are fragmented does not change which
 //! datagrams match, and all fragments of a datagram that matches are delivered, in capture order.
 
-use crate::properties::drive::{FIRST_LIGHT, MemoryPacket, ask, compile, in_memory, read_capture, rows, seeds};
+use crate::properties::drive::{
+    FIRST_LIGHT, MemoryPacket, ask, compile, in_memory, read_capture, rows, seeds,
+};
 use std::collections::BTreeSet;
 use weir::packet::{DropReason, PacketMeta, Timestamp};
 use weir::{Compiler, Engine, Executor, Handler, Limits, Options, Outcome, Want};

@@ -151,6 +151,6 @@ fn what_passes_the_kernel_gives_all_answers() {
     println!("{loaded} filters, {needed} of {all} packets are needed, {passed} passed");
     // Half of these packets have more layers than simple filters follow.
     assert!((passed - needed) * 2 < all - needed, "{passed} passed, {needed} are needed");
-    assert!(loaded * 2 > SEEDS as usize, "{loaded}");
+    assert!(loaded * 2 > SEEDS as usize || !crate::properties::drive::has_all_seeds(), "{loaded}");
     assert!(passed * 10 < all * 9, "{passed} of {all}");
 }

@@ -1,7 +1,9 @@
 //! Packet memory that is returned to its source after each burst, like the memory of a mapped ring, a UMEM or
 //! a device: every question gives the same rows as over a file, and no reference outlives its burst.
 
-use crate::properties::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, seeds};
+use crate::properties::drive::{
+    FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, seeds,
+};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,9 @@
 //! `A or B` matches what `A` or `B` matches, and `not A` matches the rest, for terms on packets, connections
 //! and sessions.
 
-use crate::properties::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds};
+use crate::properties::drive::{
+    FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds,
+};
 use std::collections::BTreeSet;
 use weir::{Ask, Compiler, Need, Options, Want};
 use weir_testing::Random;
