@@ -120,8 +120,8 @@ fn lines() -> Result<Vec<([String; 5], String)>> {
     Ok(lines)
 }
 
-/// `connection authenticated: identity="alice" method=scram-sha-256 (…)`,
-/// `connection authorized: user=alice database=lab application_name=psql SSL enabled (protocol=TLSv1.3, …)`, or
+/// `connection authenticated: identity="alice" method=scram-sha-256 (…)`, or
+/// `connection authorized: user=alice database=lab application_name=psql SSL enabled (protocol=…)`, or
 /// `FATAL:  password authentication failed …`.
 fn connections() -> Result<Vec<Row>> {
     let lines = lines()?;

@@ -22,7 +22,7 @@ mod questions;
 mod records;
 mod rotation;
 mod rules;
-mod screen;
+pub mod screen;
 mod streams;
 mod tcp;
 mod top;

@@ -17,8 +17,6 @@ mod recorder;
 mod recorder_api;
 mod recorder_page;
 
-#[path = "../cli/screen.rs"]
-mod screen;
 mod servers;
 mod service;
 mod watching;

@@ -1,7 +1,7 @@
 //! Live runs that others watch: readers of metrics, and a person in front of `weir top`.
 
-use super::screen::Screen;
 use super::{Capturing, datagrams, frames_of, inside, make_pair, scratch, send};
+use crate::cli::screen::Screen;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

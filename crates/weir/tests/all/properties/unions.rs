@@ -2,7 +2,7 @@
 //! and sessions.
 
 use crate::properties::drive::{
-    FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, read_capture, rows, seeds,
+    FIRST_LIGHT, MemoryPacket, all_sessions, ask, compile, many_seeds, read_capture, rows,
 };
 use std::collections::BTreeSet;
 use weir::{Ask, Compiler, Need, Options, Want};
@@ -75,7 +75,7 @@ fn sets(asks: &[Ask], packets: &[MemoryPacket]) -> Option<Vec<BTreeSet<String>>>
 fn an_or_is_given_what_its_sides_are_given() {
     let packets = packets();
     let (mut asked, mut both) = (0, 0);
-    for seed in seeds(0..30) {
+    for seed in many_seeds(0..30) {
         let mut random = Random::new(seed);
         let (a, b) = (filter(&mut random, 1), filter(&mut random, 1));
         for want in [all_sessions(), Want::Connections, Want::Packets] {
@@ -92,14 +92,15 @@ fn an_or_is_given_what_its_sides_are_given() {
             assert_eq!(together, Some(vec![of_a, of_b]), "seed {seed}, {want:?}: {a} | {b}");
         }
     }
-    assert!(asked > 75 && both > 25, "{asked} asked, {both} of sides that each add something");
+    let is_varied = asked > 75 && both > 25 || !crate::properties::drive::has_all_seeds();
+    assert!(is_varied, "{asked} asked, {both} of sides that each add something");
 }
 
 #[test]
 fn a_not_is_given_the_rest_of_the_packets() {
     let packets = packets();
     let all: BTreeSet<String> = (1..=packets.len()).map(|number| format!("packet {number}")).collect();
-    for seed in seeds(0..30) {
+    for seed in many_seeds(0..30) {
         let mut random = Random::new(seed);
         let a = filter(&mut random, 2);
         let one = |filter: &str| sets(&[ask(filter, Want::Packets)], &packets).map(|mut sets| sets.remove(0));
