@@ -97,7 +97,7 @@ impl Collector {
         if !has_modules {
             eprintln!(
                 "skipped: {test} needs Python with grpcio and opentelemetry-proto: apt-get install python3-pip, then cargo \
-                 xtask features"
+                 xtask fetch"
             );
             return None;
         }
