@@ -19,8 +19,8 @@ OPTIONS = {
     "match": {"patterns": ["[A-Z]{4,}", "(?i)user"]},
 }
 """Options of the kinds that need some."""
-LEFT_OUT = ("overview", "follow", "stats")
-"""Kinds that a pass of several questions cannot have."""
+LEFT_OUT = ("overview", "follow", "stats", "script")
+"""Kinds that a pass of several questions cannot have, and scripts, whose rows are those of their modules."""
 KINDS = [kind for kind in weir.kinds() if kind not in LEFT_OUT]
 
 

@@ -48,11 +48,11 @@ fn main() -> io::Result<()> {
     ];
     let texts: Vec<&str> = filters.iter().map(|(_, text)| text.as_str()).collect();
     let costs = costs(&texts, &frames())?;
-    let mut text = format!(
+    let mut text = String::from(
         "Nanoseconds of a whole program of XDP that drops what does not match, for each packet, medians as \
          the kernel measures them. By hand: `tcp.port == 443` over Ethernet and IPv4 alone; all others look \
          through VLAN tags, IPv6, MPLS, PPPoE and tunnels.\n\n| filter | TCP, matches | TCP, does not | UDP | VLAN, TCP, \
-         matches | instructions | verification, ms |\n|---|--:|--:|--:|--:|--:|--:|\n"
+         matches | instructions | verification, ms |\n|---|--:|--:|--:|--:|--:|--:|\n",
     );
     let names = std::iter::once("by hand: `tcp.port == 443`").chain(filters.iter().map(|(name, _)| *name));
     for (name, cost) in names.zip(costs) {

@@ -15,6 +15,7 @@ TYPES = {
     "columns": TEXTS,
     "names": TEXTS,
     "patterns": TEXTS,
+    "arguments": "Sequence[str] | None",
     "pattern_files": "Sequence[str] | None",
     "cutoff": TEXTS,
     "priority": TEXTS,
