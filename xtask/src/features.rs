@@ -24,7 +24,9 @@ pub fn fetch(_: &[String]) -> Result {
         ("broker of Kafka", fetch_broker as fn(&Path) -> Result, "maven default-jdk-headless"),
         ("collector of OpenTelemetry", fetch_collector, "python3-pip"),
     ] {
-        if let Err(why) = fetch(&target()?) {
+        // A registry may fail once.
+        let fetched = fetch(&target()?).or_else(|_| fetch(&target()?));
+        if let Err(why) = fetched {
             skips::note(&format!("no {name}: {why}\n  apt-get install --no-install-recommends {packages}"));
         }
     }
