@@ -30,7 +30,9 @@ fn parse_below(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, s
             above.pop();
         } else if path.extension().is_some_and(|end| end == "rs") {
             let mut module = above.clone();
-            if !["mod", "lib", "main"].contains(&name.as_str()) {
+            // A program beside a library is a crate of its own.
+            let is_beside = name == "main" && path.with_file_name("lib.rs").is_file();
+            if is_beside || !["mod", "lib", "main"].contains(&name.as_str()) {
                 module.push(name);
             }
             files.insert(module, syn::parse_file(&read(&path)?).map_err(said(path.display()))?);
