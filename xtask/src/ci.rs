@@ -1,15 +1,16 @@
 //! `cargo xtask ci`: the checks of the CI machine, to run before a push. `cargo xtask soak`: the tests again,
 //! with all cases of the properties that take long.
 //!
-//! All crates are compiled once, with one set of features: `build` makes the programs that `test`, `python`,
-//! `spark`, `site` and `gallery` run. The times of the steps and of the slowest tests are printed, and kept
+//! All crates are compiled once, by Clippy and with one set of features: `build` makes the programs that
+//! `test`, `python`, `site` and `gallery` run. The times of the steps and of the slowest tests are printed, and kept
 //! in `ci/figures.txt` in the target folder.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::features::FEATURES;
-use crate::shell::{Result, root, said, target, write};
+use crate::shell::{self, Result, said, target, write};
 use crate::skips;
 use crate::test_run;
 
@@ -23,28 +24,13 @@ const STEPS: &[(&str, Step)] = &[
     ("fmt", Step::Cargo(&["fmt", "--all", "--check"])),
     ("tidy", Step::Chore(crate::tidy::run, &[])),
     ("api", Step::Chore(crate::api::run, &["--check"])),
-    (
-        "clippy",
-        Step::Cargo(&[
-            "clippy",
-            "--quiet",
-            "--workspace",
-            "--all-targets",
-            "--features",
-            FEATURES,
-            "--",
-            "-D",
-            "warnings",
-        ]),
-    ),
-    ("build", Step::Cargo(&["build", "--quiet", "--workspace", "--all-targets", "--features", FEATURES])),
+    ("build", Step::Chore(build, &[])),
     // The broker of Kafka comes from Maven, the collector of OpenTelemetry from PyPI.
     ("fetch", Step::Chore(crate::features::fetch, &[])),
     ("test", Step::Chore(test_run::run, &[])),
     ("doctest", Step::Cargo(&["test", "--quiet", "--workspace", "--doc", "--features", FEATURES])),
-    // Packages come from PyPI; without them the step says so.
-    ("python", Step::Chore(crate::python::tests_if_possible, &[])),
-    ("spark", Step::Chore(crate::python::spark_tests_if_possible, &[])),
+    // Packages come from PyPI; without them the step says so. Both spend much time on one core.
+    ("python", Step::Chore(python_and_spark, &[])),
     ("site", Step::Chore(crate::site::run_if_possible, &[])),
     ("gallery", Step::Chore(crate::gallery::run, &["--check"])),
 ];
@@ -86,15 +72,7 @@ pub fn run(names: &[String]) -> Result {
 
 /// The tests with all their cases: some 20 minutes more than in CI.
 pub fn soak(_: &[String]) -> Result {
-    cargo(
-        STEPS
-            .iter()
-            .find_map(|(name, step)| match step {
-                Step::Cargo(args) if *name == "build" => Some(args),
-                _ => None,
-            })
-            .ok_or("there is no step that builds")?,
-    )?;
+    build(&[])?;
     crate::features::fetch(&[])?;
     test_run::with_all_cases()
 }
@@ -104,8 +82,37 @@ fn line(name: &str, is_ok: bool, time: Duration) -> String {
     format!("  {name:9} {verdict:7} {:6.1} s\n", time.as_secs_f64())
 }
 
+/// The tests of the Python package, and beside them those of the data source of Spark.
+fn python_and_spark(_: &[String]) -> Result {
+    let (python, spark) = std::thread::scope(|scope| {
+        let spark = scope.spawn(|| crate::python::spark_tests_if_possible(&[]));
+        (crate::python::tests_if_possible(&[]), spark.join())
+    });
+    python.and(spark.unwrap_or_else(|_| Err("the tests of Spark panicked".into())))
+}
+
+/// Compiles all crates with Clippy. Warnings are shown and make the step fail at its end, so that the tests run
+/// nevertheless.
+fn build(_: &[String]) -> Result {
+    let mut cargo = shell::cargo();
+    cargo.args(["build", "--quiet", "--workspace", "--all-targets", "--features", FEATURES]);
+    let mut child = cargo.stderr(Stdio::piped()).spawn().map_err(said("cargo"))?;
+    let stderr = child.stderr.take().ok_or("cargo has no output")?;
+    let mut warnings = 0;
+    for line in BufReader::new(stderr).lines() {
+        let line = line.map_err(said("cargo"))?;
+        warnings += u32::from(line.starts_with("warning"));
+        eprintln!("{line}");
+    }
+    let status = child.wait().map_err(said("cargo"))?;
+    match (status.success(), warnings) {
+        (true, 0) => Ok(()),
+        (true, _) => Err("there are warnings".into()),
+        (false, _) => Err(format!("cargo build: {status}")),
+    }
+}
+
 fn cargo(args: &[&str]) -> Result {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(program).args(args).current_dir(root()).status().map_err(said("cargo"))?;
+    let status = shell::cargo().args(args).status().map_err(said("cargo"))?;
     if status.success() { Ok(()) } else { Err(format!("cargo {}: {status}", args.join(" "))) }
 }

@@ -65,7 +65,7 @@ pub fn tests(args: &[String]) -> Result {
     let (flags, words): (Vec<_>, Vec<_>) = args.iter().partition(|word| *word == "--wheel");
     let python = environment("python", TESTERS)?;
     let weir = build_weir(false)?;
-    let folder = if flags.is_empty() { in_place()? } else { installed(&python)? };
+    let folder = if flags.is_empty() { in_place("python")? } else { installed(&python)? };
     let package = root().join("crates/weir-py");
     let config = package.join("pyproject.toml");
     let run_in = |place: &Path, words: &[&str]| {
@@ -106,7 +106,7 @@ pub fn spark_tests(words: &[String]) -> Result {
     find("java")
         .ok_or("java is not installed\n  apt-get install --no-install-recommends openjdk-17-jre-headless")?;
     let python = environment("spark", SPARKS)?;
-    let (weir, folder) = (build_weir(false)?, in_place()?);
+    let (weir, folder) = (build_weir(false)?, in_place("spark")?);
     let tests = root().join("crates/weir-py/tests/spark");
     let mut pytest = Command::new(&python);
     // Spark starts further interpreters, which must find the package, too.
@@ -139,9 +139,10 @@ pub fn tests_if_possible(args: &[String]) -> Result {
     }
 }
 
-/// A folder with the package: its sources, and the library that the workspace has built.
-fn in_place() -> Result<PathBuf> {
-    let folder = target()?.join("python-package");
+/// A folder with the package, for the tests of an environment: its sources, and the library that the workspace
+/// has built.
+fn in_place(environment: &str) -> Result<PathBuf> {
+    let folder = target()?.join(format!("{environment}-package"));
     let package = folder.join("weir");
     if package.is_dir() {
         std::fs::remove_dir_all(&package).map_err(said(package.display()))?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The result of every chore: nothing, or one message for the user.
 pub type Result<T = ()> = std::result::Result<T, String>;
@@ -68,6 +69,23 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
     std::fs::write(path, content).map_err(said(path.display()))
 }
 
+/// Cargo, which compiles the project's own crates with Clippy: the crates are compiled once, and checked by the
+/// way. All steps of CI run this command, because another compiler would compile everything again. Without
+/// Clippy, cargo compiles as always.
+pub fn cargo() -> Command {
+    static CLIPPY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let clippy = CLIPPY.get_or_init(|| {
+        let sysroot = output(Command::new("rustc").args(["--print", "sysroot"])).ok()?;
+        Some(Path::new(sysroot.trim()).join("bin/clippy-driver")).filter(|driver| driver.is_file())
+    });
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root());
+    if let Some(driver) = clippy {
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", driver);
+    }
+    cargo
+}
+
 /// Builds `weir` with the cargo that runs this chore; returns the binary.
 pub fn build_weir(release: bool) -> Result<PathBuf> {
     match release {
@@ -104,11 +122,11 @@ pub fn target() -> Result<PathBuf> {
 
 fn build(what: &[&str], file: &str, release: bool) -> Result<PathBuf> {
     let target = target()?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet"]).args(what).current_dir(root());
+    let mut cargo = cargo();
+    cargo.args(["build", "--quiet"]).args(what);
     cargo.arg("--target-dir").arg(&target);
     if release {
-        cargo.arg("--release");
+        cargo.arg("--release").env_remove("RUSTC_WORKSPACE_WRAPPER");
     }
     output(&mut cargo)?;
     let built = target.join(if release { "release" } else { "debug" }).join(file);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use crate::features::FEATURES;
-use crate::shell::{Result, output, root, said};
+use crate::shell::{Result, cargo, output, said};
 use crate::skips;
 
 /// The number of slow tests that are listed.
@@ -48,11 +48,10 @@ fn tests(variables: &[(&str, &str)]) -> Result {
     let about = output(Command::new("rustc").arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
     let runner = format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_"));
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut cargo = Command::new(program);
+    let mut cargo = cargo();
     cargo.args(["test", "--workspace", "--tests", "--no-fail-fast", "--features", FEATURES, "--"]);
     cargo.args(["-Z", "unstable-options", "--report-time", "--show-output"]);
-    cargo.envs(variables.iter().copied()).env(runner, "env RUSTC_BOOTSTRAP=1").current_dir(root());
+    cargo.envs(variables.iter().copied()).env(runner, "env RUSTC_BOOTSTRAP=1");
     let mut child = cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(said("cargo test"))?;
     let stdout = child.stdout.take().ok_or("cargo test has no output")?;
     let mut reader = Reader::default();
