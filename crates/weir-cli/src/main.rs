@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: weir_memory::Counted<mimalloc::MiMalloc> = weir_memory::Counted(mimalloc::MiMalloc);
 
 fn main() -> std::process::ExitCode {
     weir_cli::run_command()

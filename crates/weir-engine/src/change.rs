@@ -7,13 +7,13 @@
 //! still tracked.
 
 use crate::flow::write_number;
+use crate::flow_sessions::FlowSessions;
 use crate::flows::Flows;
 use crate::hold::HoldQueue;
 use crate::matcher::FlowVerdict;
 use crate::packet_run::Lane;
 use crate::plan::{Alternative, Plan, QuestionPlan, SessionVerdict, Want};
 use crate::sequence::Reassembler;
-use crate::sessions::FlowSessions;
 use crate::sets::{ClassSet, RemainderSet};
 use crate::subscriber::Subscriber;
 use crate::table::FlowId;
@@ -100,11 +100,13 @@ impl<S: Subscriber> Worker<S> {
         let classes = ClassMap::between(&self.plan, &mut plan, &remainders);
         let plan = Arc::new(plan);
         self.forget_streams(&plan);
+        let before = self.flows.session_bytes();
         self.flows.change(&Moves { remainders: &remainders, classes: &classes, old: &self.plan, new: &plan });
         self.delivery.set_plan(Arc::clone(&plan), |open| remainders.map(open));
         self.checks.change(&plan);
         self.program = Arc::clone(&plan.program);
-        self.delivery.streams.overload.set_session_bytes(self.flows.session_bytes());
+        let change = self.flows.session_bytes() as isize - before as isize;
+        self.delivery.streams.overload.charge_sessions(change);
         self.delivery.streams.overload.set_table_bytes(self.flows.granted_bytes());
         self.lanes.fill(Lane::default());
         self.plan = plan;

@@ -9,9 +9,11 @@ use crate::effects::{Datagram, Effects, OpenSession};
 use crate::emitted::Emitted;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
-use crate::held_sessions::{HeldSession, HeldSessions, HeldSessionsMax};
+use crate::flow_sessions::KeptSessions;
+use crate::held_sessions::{self, HeldSession, HeldSessions, HeldSessionsMax};
 use crate::matcher::{FlowVerdict, Matcher, PacketMatch, SessionMatch};
 use crate::plan::{Plan, SessionVerdict, Want};
+use crate::sessions::Yielded;
 use crate::sets::{QuestionSet, RemainderSet, Terms};
 use crate::stage::Stages;
 use crate::stream::{HeldStreams, StreamBudget};
@@ -58,6 +60,10 @@ pub(crate) struct Delivery<S> {
     ended: Emitted,
     /// Slots of the packet's record that are in use.
     outs: usize,
+    /// Empty between calls: the memory of the list is reused.
+    pub yielded: Yielded,
+    /// Sessions that receivers have kept.
+    kept: KeptSessions,
 }
 
 impl<S: Subscriber> Delivery<S> {
@@ -75,7 +81,32 @@ impl<S: Subscriber> Delivery<S> {
             order: Order::default(),
             ends_unclosed: false,
             ended: Emitted::default(),
+            yielded: vec![],
+            kept: KeptSessions::default(),
         }
+    }
+
+    /// A session that several receivers may keep. The memory that this takes is the sessions'.
+    pub fn shared(&mut self, session: Box<dyn Session>) -> Arc<dyn Session> {
+        let before = weir_memory::live_bytes();
+        let session = Arc::from(session);
+        self.streams.overload.charge_sessions(weir_memory::live_bytes() - before);
+        session
+    }
+
+    /// Takes back a session that was delivered; returns the bytes that its flow no longer holds.
+    pub fn take_back(&mut self, session: Arc<dyn Session>, protocol: usize) -> usize {
+        let fields = self.matcher.plan.sessions.protocol(protocol).fields;
+        let overload = &mut self.streams.overload;
+        let is_kept = Arc::strong_count(&session) > 1;
+        let estimate = if is_kept { held_sessions::bytes_of(&*session, fields) } else { 0 };
+        self.kept.take_back(session, overload).unwrap_or(estimate)
+    }
+
+    /// Releases delivered sessions that no receiver keeps any more.
+    #[inline]
+    pub fn release_sessions(&mut self) {
+        self.kept.release(&mut self.streams.overload);
     }
 
     /// Changes to another plan. `map` translates the remainders that sessions are held for.
@@ -299,12 +330,12 @@ impl<S: Subscriber> Delivery<S> {
         flow: &FlowView<'_>,
         known: &FlowVerdict,
         protocol: usize,
-        session: Arc<dyn Session>,
+        session: &Arc<dyn Session>,
     ) {
         for question in &self.matcher.tracking(Terms::of(&known.terms)) {
             let Want::Tracked(protocols) = self.matcher.plan.questions[question].want else { continue };
             if protocols.contains(protocol) {
-                let seen = SeenSession { protocol, session: &session, packet: None };
+                let seen = SeenSession { protocol, session, packet: None };
                 self.subscriber.tracked_session(self.order, question, flow, &seen);
             }
         }

@@ -89,7 +89,7 @@ impl HeldSessions {
 }
 
 /// An estimate of a session's memory: the values of its fields, and 16 bytes for each field and text.
-fn bytes_of(session: &dyn Session, fields: &[Field]) -> usize {
+pub(crate) fn bytes_of(session: &dyn Session, fields: &[Field]) -> usize {
     let value = |index| match session.value(index) {
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),

@@ -8,7 +8,7 @@ use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
 use crate::recognised::Recognised;
 use crate::sequence::{FrameRef, Inserted, KeptFrame, Passed, Segment, waiting_cost};
-use crate::sessions::{Carrier, FlowSessions, Yielded};
+use crate::sessions::{Carrier, Yielded};
 use crate::sets::Terms;
 use crate::stage::Stage;
 use crate::stream::{CarrierPacket, InOrder, Moment};
@@ -237,32 +237,27 @@ fn deliver_to_sessions<S: Subscriber>(
     if sessions.is_over() {
         return;
     }
-    let mut yielded: Yielded = vec![];
+    let mut yielded = std::mem::take(&mut delivery.yielded);
     let began = delivery.stages.begin();
     let counters = &mut delivery.counters.session;
+    let overload = &mut delivery.streams.overload;
     let from = next.side;
     let ports = Direction::BOTH.map(|side| port(&flow.layout.ends, flow.header, side) as u16);
     let is_datagram = flow.layout.sequence.is_none();
-    let is_fresh = matches!(sessions, FlowSessions::Fresh(..));
-    let forced = if is_fresh { plan.forced(flow.table, ports) } else { None };
+    let forced = if sessions.is_fresh() { plan.forced(flow.table, ports) } else { None };
     let carrier = Carrier { plan, probed: &flow.layout.probed, ports, forced, is_datagram };
     let (before, before_bytes) = (sessions.recognised(), sessions.held_bytes());
     let probes_cut = counters.probes_cut;
-    let mut is_shed = false;
-    sessions.gap(&carrier, (from, next.gap_bytes), &mut yielded, counters);
     let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
-    sessions.take(&carrier, &piece, &mut yielded, counters);
-    sessions.gap(&carrier, (from, next.cut_bytes()), &mut yielded, counters);
-    let held_bytes = sessions.measure();
-    if held_bytes != before_bytes {
-        let overload = &mut delivery.streams.overload;
-        overload.resize_sessions(before_bytes, held_bytes);
-        if held_bytes > before_bytes && held_bytes > overload.sessions_of_one_max() {
-            is_shed = true;
-            sessions.shed(&mut yielded, counters);
-            overload.resize_sessions(held_bytes, 0);
-        }
+    // Checked before the next bytes: what was yielded by the last ones is delivered by now.
+    let is_shed = before_bytes > overload.sessions_of_one_max();
+    if is_shed {
+        sessions.shed(&mut yielded, counters, overload);
+    } else {
+        let pieces = (&piece, next.gap_bytes, next.cut_bytes());
+        sessions.receive(&carrier, pieces, (&mut yielded, counters, overload));
     }
+    let held_bytes = sessions.held_bytes();
     // Bytes that were not looked at say nothing of the protocol.
     let is_complete = next.gap_bytes == 0 && !is_shed && counters.probes_cut == probes_cut;
     let (recognised, is_over) = (sessions.recognised(), sessions.is_over() && is_complete);
@@ -284,12 +279,11 @@ pub(crate) fn finish_sessions<S: Subscriber>(
     delivery: &mut Delivery<S>,
     effects: &mut Effects,
 ) {
-    let mut yielded: Yielded = vec![];
+    let mut yielded = std::mem::take(&mut delivery.yielded);
     if let Some(sessions) = flow.sessions.as_mut() {
         let began = delivery.stages.begin();
-        let held_bytes = sessions.held_bytes();
-        sessions.finish(&mut yielded, &mut delivery.counters.session);
-        delivery.streams.overload.resize_sessions(held_bytes, 0);
+        let Delivery { streams, counters, .. } = delivery;
+        sessions.finish(&mut yielded, &mut counters.session, &mut streams.overload);
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, effects, yielded);
@@ -305,26 +299,36 @@ fn after_sessions<S: Subscriber>(
     data: &mut [u8],
     delivery: &mut Delivery<S>,
     effects: &mut Effects,
-    yielded: Yielded,
+    mut yielded: Yielded,
 ) {
     let recognised = flow.sessions.as_ref().map(|s| s.recognised()).unwrap_or_default();
     let over = flow.sessions.as_ref().is_some_and(|s| s.is_over());
     if yielded.is_empty() && !over {
+        delivery.yielded = yielded;
         return;
     }
     let mut known = known_of(flow, data);
     let plan = flow.plan;
     let mut some = false;
-    for (protocol, session) in yielded.into_iter().filter(|(protocol, _)| plan.wanted.contains(*protocol)) {
-        let view = view(flow, data, recognised);
-        if session.is_early() {
-            delivery.early_session(&view, &known, protocol, session.into());
-            continue;
+    for (protocol, session) in yielded.drain(..) {
+        let session = delivery.shared(session);
+        if plan.wanted.contains(protocol) {
+            let view = view(flow, data, recognised);
+            if session.is_early() {
+                delivery.early_session(&view, &known, protocol, &session);
+            } else {
+                some = true;
+                known.verdict.met |=
+                    &delivery.session(effects, &view, &known, protocol, Arc::clone(&session));
+                known.verdict.had_session = true;
+            }
         }
-        some = true;
-        known.verdict.met |= &delivery.session(effects, &view, &known, protocol, session.into());
-        known.verdict.had_session = true;
+        let given_bytes = delivery.take_back(session, protocol);
+        if let Some(sessions) = flow.sessions.as_mut() {
+            sessions.given(given_bytes);
+        }
     }
+    delivery.yielded = yielded;
     if some {
         let update = VerdictUpdate { flow: flow.flow_ref(), verdict: known.verdict.clone(), ended: None };
         delivery.settle(update);

@@ -41,6 +41,7 @@ pub mod flow;
 mod flow_end;
 mod flow_hit;
 mod flow_ref;
+mod flow_sessions;
 mod flows;
 mod gap;
 mod held_sessions;

@@ -23,8 +23,8 @@ pub(crate) struct Carrier<'a> {
     pub is_datagram: bool,
 }
 
-/// The state of the sessions of one flow.
-pub(crate) enum FlowSessions {
+/// What the sessions of one flow are in.
+pub(crate) enum SessionPhase {
     /// No bytes since the start, or since the last protocol handed over; and the number of datagrams since
     /// then that no protocol recognised.
     Fresh(Recognised, u8),
@@ -36,26 +36,19 @@ pub(crate) enum FlowSessions {
     Tunnel(Box<Tunnel>),
     /// Several protocols share the flow's datagrams: this parser is tried first; other datagrams go to the
     /// rest.
-    Beside(u8, FlowParser, Box<FlowSessions>),
+    Beside(u8, FlowParser, Box<SessionPhase>),
     /// No more bytes are wanted.
     Over(Recognised),
 }
 
-// Each flow of a table that delivers bytes has such a value.
-const _: () = assert!(size_of::<FlowSessions>() <= 40);
-
-impl Default for FlowSessions {
+impl Default for SessionPhase {
     fn default() -> Self {
-        FlowSessions::Fresh(Recognised::default(), 0)
+        SessionPhase::Fresh(Recognised::default(), 0)
     }
 }
 
-/// A parser, and its last measured memory.
-pub(crate) struct FlowParser {
-    parser: Box<dyn SessionParser>,
-    /// Bytes that the parser held at the last measurement.
-    held_bytes: u32,
-}
+/// The parser of a flow.
+type FlowParser = Box<dyn SessionParser>;
 
 /// A parser that yields a stream, and the sessions in that stream. The limit of protocols per flow also
 /// limits the depth of nested tunnels.
@@ -65,31 +58,7 @@ pub(crate) struct Tunnel {
     /// The protocols that the inner stream is probed for.
     probed: ProtocolSet,
     /// Its recognised protocols begin with those of the outer sessions.
-    inner: FlowSessions,
-}
-
-/// The factor by which the memory of a parser is taken to exceed the bytes that it holds. With 2 000
-/// connections that sent 56 KB of unfinished heads in turns, the process grew by up to 1.9 times the capacity
-/// of their buffers in a development build at 64 MB; with 5 000 connections at 256 MB in a release build, by
-/// about 1.3 times (2026-11-25). The cause was not examined; buffers that grow in step, and leave gaps
-/// behind, are a likely one.
-const ALLOCATED_PER_BYTE: usize = 2;
-
-impl FlowParser {
-    fn new(parser: Box<dyn SessionParser>) -> Self {
-        Self { parser, held_bytes: 0 }
-    }
-
-    fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
-        self.parser.parse(data, sessions)
-    }
-
-    /// Measures the parser. The end of a compressed block of a few bytes may expand to many times its size,
-    /// so no call is left out.
-    fn measure(&mut self) {
-        let bytes = size_of_val(&*self.parser) + self.parser.held_bytes();
-        self.held_bytes = u32::try_from(bytes * ALLOCATED_PER_BYTE).unwrap_or(u32::MAX);
-    }
+    inner: SessionPhase,
 }
 
 /// The first bytes of a flow.
@@ -113,7 +82,7 @@ enum Probed {
     Nothing,
 }
 
-impl FlowSessions {
+impl SessionPhase {
     /// Processes the next bytes of one direction. Completed sessions are pushed to `out`.
     pub fn take(
         &mut self,
@@ -124,8 +93,8 @@ impl FlowSessions {
     ) {
         match self {
             _ if data.bytes.is_empty() => {}
-            FlowSessions::Over(_) => {}
-            FlowSessions::Fresh(before, others) => {
+            SessionPhase::Over(_) => {}
+            SessionPhase::Fresh(before, others) => {
                 let (before, others) = (*before, *others);
                 let probed = match carrier.forced.filter(|_| before.is_empty()) {
                     Some(protocol) => Probed::Certain(protocol),
@@ -134,22 +103,22 @@ impl FlowSessions {
                 *self = match probed {
                     Probed::Certain(protocol) => certain(carrier.plan, before, protocol),
                     Probed::Nothing if carrier.is_datagram && others < others_max(before) => {
-                        FlowSessions::Fresh(before, others + 1)
+                        SessionPhase::Fresh(before, others + 1)
                     }
-                    Probed::Nothing => FlowSessions::Over(before),
+                    Probed::Nothing => SessionPhase::Over(before),
                     Probed::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
                         counters.probes_cut += 1;
-                        FlowSessions::Over(before)
+                        SessionPhase::Over(before)
                     }
                     Probed::Unsure(candidates) => {
-                        FlowSessions::Probing(Probing::begin(before, candidates, data))
+                        SessionPhase::Probing(Probing::begin(before, candidates, data))
                     }
                 };
-                if let FlowSessions::Parsing(..) = self {
+                if let SessionPhase::Parsing(..) = self {
                     self.take(carrier, data, out, counters);
                 }
             }
-            FlowSessions::Parsing(recognised, parser) => {
+            SessionPhase::Parsing(recognised, parser) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
                 let progress = numbered(protocol, out, |sessions| parser.parse(data, sessions));
                 match progress {
@@ -163,7 +132,7 @@ impl FlowSessions {
                     self.take(carrier, &Data { bytes: &data.bytes[at..], ..*data }, out, counters);
                 }
             }
-            FlowSessions::Tunnel(tunnel) => {
+            SessionPhase::Tunnel(tunnel) => {
                 let Tunnel { protocol, parser, .. } = &mut **tunnel;
                 let progress = numbered(*protocol, out, |sessions| parser.parse(data, sessions));
                 tunnel.take_inner(carrier, out, counters);
@@ -173,19 +142,19 @@ impl FlowSessions {
                     self.take(carrier, &Data { bytes: &data.bytes[at..], ..*data }, out, counters);
                 }
             }
-            FlowSessions::Beside(..) => self.take_beside(carrier, data, out, counters),
-            FlowSessions::Probing(probing) => {
+            SessionPhase::Beside(..) => self.take_beside(carrier, data, out, counters),
+            SessionPhase::Probing(probing) => {
                 probing.keep(data);
                 let (next, replayed) = match probing.probe(carrier) {
                     Probed::Unsure(_) if probing.is_full(carrier, data.from) => {
                         counters.probes_cut += 1;
-                        (FlowSessions::Over(probing.before), None)
+                        (SessionPhase::Over(probing.before), None)
                     }
                     Probed::Unsure(candidates) => {
                         probing.candidates = candidates;
                         return;
                     }
-                    Probed::Nothing => (FlowSessions::Over(probing.before), None),
+                    Probed::Nothing => (SessionPhase::Over(probing.before), None),
                     Probed::Certain(protocol) => {
                         let kept = (std::mem::take(&mut probing.bytes), std::mem::take(&mut probing.pieces));
                         (certain(carrier.plan, probing.before, protocol), Some(kept))
@@ -209,25 +178,25 @@ impl FlowSessions {
     ) {
         match self {
             _ if length_bytes == 0 => {}
-            FlowSessions::Over(_) => {}
-            FlowSessions::Parsing(recognised, parser) => {
+            SessionPhase::Over(_) => {}
+            SessionPhase::Parsing(recognised, parser) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
-                let parser = &mut parser.parser;
+                let parser = &mut **parser;
                 let progress = numbered(protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
                 if progress == Progress::Inner {
                     return self.enter(carrier, out, counters);
                 }
                 self.go_on(progress, recognised, counters);
             }
-            FlowSessions::Tunnel(tunnel) => {
+            SessionPhase::Tunnel(tunnel) => {
                 let Tunnel { protocol, parser, .. } = &mut **tunnel;
-                let parser = &mut parser.parser;
+                let parser = &mut **parser;
                 let progress = numbered(*protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
                 tunnel.take_inner(carrier, out, counters);
                 self.go_on_around(carrier, progress, out, counters);
             }
-            FlowSessions::Beside(protocol, parser, rest) => {
-                let (protocol, parser) = (usize::from(*protocol), &mut parser.parser);
+            SessionPhase::Beside(protocol, parser, rest) => {
+                let (protocol, parser) = (usize::from(*protocol), &mut **parser);
                 let progress = numbered(protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
                 rest.gap(carrier, (from, length_bytes), out, counters);
                 match progress {
@@ -237,9 +206,9 @@ impl FlowSessions {
                 }
             }
             // A datagram that was cut off or is missing does not affect the others.
-            FlowSessions::Fresh(..) | FlowSessions::Probing(_) if carrier.is_datagram => {}
-            FlowSessions::Fresh(before, _) => *self = FlowSessions::Over(*before),
-            FlowSessions::Probing(probing) => *self = FlowSessions::Over(probing.before),
+            SessionPhase::Fresh(..) | SessionPhase::Probing(_) if carrier.is_datagram => {}
+            SessionPhase::Fresh(before, _) => *self = SessionPhase::Over(*before),
+            SessionPhase::Probing(probing) => *self = SessionPhase::Over(probing.before),
         }
     }
 
@@ -270,7 +239,7 @@ impl FlowSessions {
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
-        let FlowSessions::Beside(protocol, parser, rest) = self else { return };
+        let SessionPhase::Beside(protocol, parser, rest) = self else { return };
         let progress = numbered(usize::from(*protocol), out, |sessions| parser.parse(data, sessions));
         match progress {
             Progress::Wanted => {}
@@ -283,8 +252,8 @@ impl FlowSessions {
     /// Ends the first of the parsers that share a flow, because it yields an inner stream, which is not
     /// supported in shared flows. The sessions of the parser are kept.
     fn refuse_inner(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
-        if let FlowSessions::Beside(protocol, parser, _) = self {
-            numbered(usize::from(*protocol), out, |sessions| parser.parser.finish(sessions));
+        if let SessionPhase::Beside(protocol, parser, _) = self {
+            numbered(usize::from(*protocol), out, |sessions| parser.finish(sessions));
         }
         counters.inner_streams_cut += 1;
         self.leave(counters);
@@ -293,18 +262,18 @@ impl FlowSessions {
     /// Begins the parser's inner stream, which is probed for the protocols that the parser's protocol hands
     /// over to.
     fn enter(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
-        let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
+        let SessionPhase::Parsing(recognised, parser) = std::mem::take(self) else { return };
         let inner = if recognised.is_full() {
             counters.inner_streams_cut += 1;
-            FlowSessions::Over(recognised)
+            SessionPhase::Over(recognised)
         } else {
-            FlowSessions::Fresh(recognised, 0)
+            SessionPhase::Fresh(recognised, 0)
         };
         let protocol = recognised.last().unwrap_or(0);
         let probed = carrier.plan.probed & carrier.plan.sessions.handed_over_by(protocol);
         let mut tunnel = Box::new(Tunnel { protocol, parser, probed, inner });
         tunnel.take_inner(carrier, out, counters);
-        *self = FlowSessions::Tunnel(tunnel);
+        *self = SessionPhase::Tunnel(tunnel);
         self.go_on_around(carrier, Progress::Inner, out, counters);
     }
 
@@ -317,16 +286,16 @@ impl FlowSessions {
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
-        let FlowSessions::Tunnel(tunnel) = self else { return };
+        let SessionPhase::Tunnel(tunnel) = self else { return };
         let is_unwanted = tunnel.inner.is_over() && !carrier.plan.wanted.contains(tunnel.protocol);
         if !matches!(progress, Progress::Done | Progress::HandOver { .. }) && !is_unwanted {
             return;
         }
         tunnel.inner.finish(out, counters);
-        count(&*tunnel.parser.parser, counters);
+        count(&*tunnel.parser, counters);
         let recognised = tunnel.inner.recognised();
         let goes_on = matches!(progress, Progress::HandOver { .. }) && !recognised.is_full();
-        *self = if goes_on { FlowSessions::Fresh(recognised, 0) } else { FlowSessions::Over(recognised) };
+        *self = if goes_on { SessionPhase::Fresh(recognised, 0) } else { SessionPhase::Over(recognised) };
     }
 
     /// A datagram is not of the parsed protocol: from now on another protocol may share the flow.
@@ -337,19 +306,19 @@ impl FlowSessions {
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
-        let FlowSessions::Parsing(recognised, parser) = std::mem::take(self) else { return };
+        let SessionPhase::Parsing(recognised, parser) = std::mem::take(self) else { return };
         let protocol = recognised.last().unwrap_or(0);
         // The rest of a stream cannot be left to other protocols, so the sessions are over.
         let is_over = !carrier.is_datagram || recognised.is_full();
         let mut rest =
-            if is_over { FlowSessions::Over(recognised) } else { FlowSessions::Fresh(recognised, 0) };
+            if is_over { SessionPhase::Over(recognised) } else { SessionPhase::Fresh(recognised, 0) };
         rest.take(carrier, data, out, counters);
-        *self = FlowSessions::Beside(protocol as u8, parser, Box::new(rest));
+        *self = SessionPhase::Beside(protocol as u8, parser, Box::new(rest));
     }
 
     /// Removes the first of the parsers that share a flow.
     fn leave(&mut self, counters: &mut SessionCounters) {
-        if let FlowSessions::Beside(_, FlowParser { parser, .. }, rest) = self {
+        if let SessionPhase::Beside(_, parser, rest) = self {
             count(&**parser, counters);
             *self = std::mem::take(&mut **rest);
         }
@@ -359,82 +328,64 @@ impl FlowSessions {
         if matches!(progress, Progress::Wanted | Progress::NotMine) {
             return;
         }
-        if let FlowSessions::Parsing(_, FlowParser { parser, .. }) = self {
+        if let SessionPhase::Parsing(_, parser) = self {
             count(&**parser, counters);
         }
         let goes_on = matches!(progress, Progress::HandOver { .. }) && !recognised.is_full();
-        *self = if goes_on { FlowSessions::Fresh(recognised, 0) } else { FlowSessions::Over(recognised) };
+        *self = if goes_on { SessionPhase::Fresh(recognised, 0) } else { SessionPhase::Over(recognised) };
     }
 
     /// Finishes the sessions of a flow that is over, and releases their memory.
     pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
-        if let FlowSessions::Parsing(recognised, parser) = self {
+        if let SessionPhase::Parsing(recognised, parser) = self {
             let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
-            numbered(protocol, out, |sessions| parser.parser.finish(sessions));
+            numbered(protocol, out, |sessions| parser.finish(sessions));
             self.go_on(Progress::Done, recognised, counters);
-        } else if let FlowSessions::Beside(protocol, parser, rest) = self {
-            numbered(usize::from(*protocol), out, |sessions| parser.parser.finish(sessions));
+        } else if let SessionPhase::Beside(protocol, parser, rest) = self {
+            numbered(usize::from(*protocol), out, |sessions| parser.finish(sessions));
             rest.finish(out, counters);
             self.leave(counters);
-        } else if let FlowSessions::Probing(probing) = self {
+        } else if let SessionPhase::Probing(probing) = self {
             (probing.bytes, probing.pieces) = ([vec![], vec![]], vec![]);
-        } else if let FlowSessions::Tunnel(tunnel) = self {
+        } else if let SessionPhase::Tunnel(tunnel) = self {
             let Tunnel { protocol, parser, .. } = &mut **tunnel;
-            numbered(*protocol, out, |sessions| parser.parser.finish(sessions));
+            numbered(*protocol, out, |sessions| parser.finish(sessions));
             tunnel.inner.finish(out, counters);
-            count(&*tunnel.parser.parser, counters);
-            *self = FlowSessions::Over(tunnel.inner.recognised());
+            count(&*tunnel.parser, counters);
+            *self = SessionPhase::Over(tunnel.inner.recognised());
         }
     }
 
-    /// Ends the sessions for lack of memory. Sessions completed so far are pushed to `out`.
-    pub fn shed(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
-        counters.sessions_shed += 1;
-        self.finish(out, counters);
-        *self = FlowSessions::Over(self.recognised());
-    }
-
-    /// Bytes of memory at the last [measurement](Self::measure).
-    #[inline]
-    pub fn held_bytes(&self) -> usize {
+    /// Whether memory is held: by parsers, or for bytes whose protocol is not certain.
+    pub fn holds(&self) -> bool {
         match self {
-            FlowSessions::Fresh(..) | FlowSessions::Over(_) => 0,
-            FlowSessions::Parsing(_, parser) => parser.held_bytes as usize,
-            FlowSessions::Probing(probing) => probing.held_bytes(),
-            FlowSessions::Beside(_, parser, rest) => parser.held_bytes as usize + rest.held_bytes(),
-            FlowSessions::Tunnel(tunnel) => tunnel.parser.held_bytes as usize + tunnel.inner.held_bytes(),
+            SessionPhase::Fresh(..) | SessionPhase::Over(_) => false,
+            SessionPhase::Probing(probing) => !probing.pieces.is_empty(),
+            SessionPhase::Parsing(..) | SessionPhase::Beside(..) | SessionPhase::Tunnel(_) => true,
         }
     }
 
-    /// Measures the bytes of memory.
-    #[inline]
-    pub fn measure(&mut self) -> usize {
+    /// The number of parsers.
+    pub fn parsers(&self) -> usize {
         match self {
-            FlowSessions::Parsing(_, parser) => parser.measure(),
-            FlowSessions::Beside(_, parser, rest) => {
-                parser.measure();
-                rest.measure();
-            }
-            FlowSessions::Tunnel(tunnel) => {
-                tunnel.parser.measure();
-                tunnel.inner.measure();
-            }
-            FlowSessions::Fresh(..) | FlowSessions::Over(_) | FlowSessions::Probing(_) => {}
+            SessionPhase::Fresh(..) | SessionPhase::Over(_) | SessionPhase::Probing(_) => 0,
+            SessionPhase::Parsing(..) => 1,
+            SessionPhase::Beside(_, _, rest) => 1 + rest.parsers(),
+            SessionPhase::Tunnel(tunnel) => 1 + tunnel.inner.parsers(),
         }
-        self.held_bytes()
     }
 
     /// Whether no more bytes are wanted.
     pub fn is_over(&self) -> bool {
-        matches!(self, FlowSessions::Over(_))
+        matches!(self, SessionPhase::Over(_))
     }
 
     /// Adds protocols to the candidates, also for bytes that are kept while the protocol is not certain.
     pub fn consider(&mut self, protocols: ProtocolSet) {
         match self {
-            FlowSessions::Probing(probing) => probing.candidates |= protocols,
-            FlowSessions::Beside(_, _, rest) => rest.consider(protocols),
-            FlowSessions::Tunnel(tunnel) => tunnel.inner.consider(protocols),
+            SessionPhase::Probing(probing) => probing.candidates |= protocols,
+            SessionPhase::Beside(_, _, rest) => rest.consider(protocols),
+            SessionPhase::Tunnel(tunnel) => tunnel.inner.consider(protocols),
             _ => {}
         }
     }
@@ -442,11 +393,11 @@ impl FlowSessions {
     /// The protocols that were recognised.
     pub fn recognised(&self) -> Recognised {
         match self {
-            FlowSessions::Fresh(before, _) => *before,
-            FlowSessions::Probing(probing) => probing.before,
-            FlowSessions::Beside(_, _, rest) => rest.recognised(),
-            FlowSessions::Tunnel(tunnel) => tunnel.inner.recognised(),
-            FlowSessions::Parsing(recognised, _) | FlowSessions::Over(recognised) => *recognised,
+            SessionPhase::Fresh(before, _) => *before,
+            SessionPhase::Probing(probing) => probing.before,
+            SessionPhase::Beside(_, _, rest) => rest.recognised(),
+            SessionPhase::Tunnel(tunnel) => tunnel.inner.recognised(),
+            SessionPhase::Parsing(recognised, _) | SessionPhase::Over(recognised) => *recognised,
         }
     }
 }
@@ -455,7 +406,7 @@ impl Tunnel {
     /// Passes the inner stream's bytes from the parser to the inner sessions.
     fn take_inner(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
         let mut pieces = vec![];
-        self.parser.parser.take_inner(&mut pieces);
+        self.parser.take_inner(&mut pieces);
         let carrier = Carrier { is_datagram: false, probed: &self.probed, forced: None, ..*carrier };
         for InnerPiece { from, time, gap_bytes, bytes } in pieces {
             self.inner.gap(&carrier, (from, gap_bytes), out, counters);
@@ -517,13 +468,13 @@ fn probe(carrier: &Carrier<'_>, candidates: &ProtocolSet, opening: Opening<'_>) 
     if unsure.is_empty() { Probed::Nothing } else { Probed::Unsure(unsure) }
 }
 
-fn certain(plan: &Plan, before: Recognised, protocol: usize) -> FlowSessions {
+fn certain(plan: &Plan, before: Recognised, protocol: usize) -> SessionPhase {
     let recognised = before.with(protocol);
     if plan.parsed.contains(protocol) {
         let parser = plan.sessions.open(protocol, !plan.wanted.contains(protocol));
-        FlowSessions::Parsing(recognised, FlowParser::new(parser))
+        SessionPhase::Parsing(recognised, parser)
     } else {
-        FlowSessions::Over(recognised)
+        SessionPhase::Over(recognised)
     }
 }
 
@@ -537,12 +488,6 @@ impl Probing {
     fn keep(&mut self, data: &Data<'_>) {
         self.bytes[data.from as usize].extend_from_slice(data.bytes);
         self.pieces.push((data.from, data.time, data.bytes.len() as u32));
-    }
-
-    fn held_bytes(&self) -> usize {
-        let bytes: usize = self.bytes.iter().map(Vec::capacity).sum();
-        let pieces = self.pieces.capacity() * size_of::<(Direction, Timestamp, u32)>();
-        if bytes == 0 { 0 } else { size_of::<Self>() + bytes + pieces }
     }
 
     /// Whether more bytes of a direction are kept than probes may inspect.

@@ -3,11 +3,11 @@
 
 use crate::flow::read_number;
 use crate::flow_ref::{FlowRef, PARTS};
+use crate::flow_sessions::FlowSessions;
 use crate::holders::Holders;
 use crate::messages::Messages;
 use crate::plan::{Plan, SessionVerdict};
 use crate::sequence::Reassembler;
-use crate::sessions::FlowSessions;
 use crate::sets::ClassSet;
 use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Full, GRANT_FLOWS, Header};

@@ -326,6 +326,7 @@ impl<S: Subscriber> Worker<S> {
     /// Updates the peaks of memory at the end of a burst.
     #[inline]
     pub(crate) fn record_memory(&mut self) {
+        self.delivery.release_sessions();
         let now = self.memory_beside_tables();
         self.memory_peak.raise(&now);
     }

@@ -76,12 +76,15 @@ pub struct Overload {
     /// Bytes that each stream needs and that cannot be refused: descriptions of chunks, and their scheduled
     /// times.
     fixed_bytes: usize,
-    /// Bytes of session parsers, and of connections whose protocol is not known yet.
-    session_bytes: usize,
+    /// Bytes of session parsers, of connections whose protocol is not known yet, and of sessions that are
+    /// still in use.
+    session_bytes: isize,
     /// Bytes of sessions that wait for the record of their connection.
     held_session_bytes: usize,
     /// Bytes that flow tables obtained beyond their smallest size. They are never returned.
     table_bytes: usize,
+    /// The program's allocator counts bytes.
+    is_counted: bool,
     counters: StreamCounters,
 }
 
@@ -95,6 +98,7 @@ impl Overload {
             session_bytes: 0,
             held_session_bytes: 0,
             table_bytes: 0,
+            is_counted: weir_memory::is_counting(),
             counters: StreamCounters::default(),
         }
     }
@@ -128,7 +132,9 @@ impl Overload {
 
     fn used(&self, queued: usize) -> usize {
         let of_streams = self.chunk_bytes.saturating_add(self.fixed_bytes);
-        let of_sessions = self.session_bytes.saturating_add(self.held_session_bytes);
+        // Where the allocator counts, held sessions are among the others.
+        let held_sessions = if self.is_counted { 0 } else { self.held_session_bytes };
+        let of_sessions = self.session_bytes().saturating_add(held_sessions);
         of_streams.saturating_add(of_sessions).saturating_add(self.table_bytes).saturating_add(queued)
     }
 
@@ -175,19 +181,20 @@ impl Overload {
         self.held_session_bytes
     }
 
-    /// Changes the memory of a flow's sessions from `old` to `new` bytes.
-    pub fn resize_sessions(&mut self, old: usize, new: usize) {
-        self.session_bytes = self.session_bytes - old + new;
+    /// Whether the program's allocator counts bytes.
+    #[inline]
+    pub fn is_counted(&self) -> bool {
+        self.is_counted
     }
 
-    /// Sets the memory of all sessions.
-    pub fn set_session_bytes(&mut self, bytes: usize) {
-        self.session_bytes = bytes;
+    /// Adds to the memory of sessions, or subtracts if `bytes` is negative.
+    pub fn charge_sessions(&mut self, bytes: isize) {
+        self.session_bytes += bytes;
     }
 
     /// Bytes of memory of all sessions.
     pub fn session_bytes(&self) -> usize {
-        self.session_bytes
+        self.session_bytes.try_into().unwrap_or(0)
     }
 
     /// Whether more memory is used than allowed, including the `queued` bytes that wait in sequences.
@@ -279,10 +286,10 @@ mod tests {
     #[test]
     fn sessions_leave_less_for_chunks_and_have_no_more_than_all() {
         let mut overload = held(1, u64::MAX, 600);
-        overload.resize_sessions(0, 300);
+        overload.charge_sessions(300);
         assert!(overload.admits(0, 1, 100, 0) && !overload.admits(0, 1, 101, 0));
         assert!(!overload.is_exceeded(100) && overload.is_exceeded(101));
-        overload.resize_sessions(300, 0);
+        overload.charge_sessions(-300);
         assert_eq!((overload.session_bytes(), overload.admits(0, 1, 400, 0)), (0, true));
     }
 

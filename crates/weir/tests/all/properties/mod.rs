@@ -27,6 +27,7 @@
 //! * `layers`: `engines` for damaged packets of every layer that has a capture.
 //! * `fragments`: all fragments of a datagram that matches are delivered.
 //! * `detail`: layers and fields of packets, and their bytes.
+//! * `account`: what connections cost is counted.
 //! * `hostile`: malicious traffic: no panics, bounded memory.
 //! * `samples`: a share of the connections.
 //! * `kernel`: filters in the kernel pass all packets that matter.
@@ -40,6 +41,7 @@
 //! runs them.
 
 mod above;
+mod account;
 mod accounts;
 mod aggregate_model;
 mod aggregates;
