@@ -7,6 +7,10 @@ use std::sync::LazyLock;
 use weir_sessions::{SessionProtocol, SessionRegistry};
 use weir_testing::conversation::{Act, Conversation, fuzz_session};
 
+/// What parsers hold is bounded.
+#[global_allocator]
+static ALLOCATOR: weir_memory::Counted<std::alloc::System> = weir_memory::Counted(std::alloc::System);
+
 static PROTOCOL: LazyLock<&SessionProtocol> = LazyLock::new(|| {
     let name = std::env::var("WEIR_PROTOCOL").expect("WEIR_PROTOCOL names a session protocol");
     let mut all = SessionRegistry::builtin().protocols().iter();

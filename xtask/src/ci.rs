@@ -2,8 +2,8 @@
 //! with all cases of the properties that take long.
 //!
 //! All crates are compiled once, by Clippy and with one set of features: `build` makes the programs that
-//! `test`, `python`, `site` and `gallery` run. The times of the steps and of the slowest tests are printed, and kept
-//! in `ci/figures.txt` in the target folder.
+//! `test`, `python`, `site` and `gallery` run. The times of the steps and of the slowest tests are printed,
+//! and kept in `ci/figures.txt` in the target folder.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -91,8 +91,8 @@ fn python_and_spark(_: &[String]) -> Result {
     python.and(spark.unwrap_or_else(|_| Err("the tests of Spark panicked".into())))
 }
 
-/// Compiles all crates with Clippy. Warnings are shown and make the step fail at its end, so that the tests run
-/// nevertheless.
+/// Compiles all crates with Clippy. Warnings are shown and make the step fail at its end, so that the tests
+/// run nevertheless.
 fn build(_: &[String]) -> Result {
     let mut cargo = shell::cargo();
     cargo.args(["build", "--quiet", "--workspace", "--all-targets", "--features", FEATURES]);

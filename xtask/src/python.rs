@@ -139,8 +139,8 @@ pub fn tests_if_possible(args: &[String]) -> Result {
     }
 }
 
-/// A folder with the package, for the tests of an environment: its sources, and the library that the workspace
-/// has built.
+/// A folder with the package, for the tests of an environment: its sources, and the library that the
+/// workspace has built.
 fn in_place(environment: &str) -> Result<PathBuf> {
     let folder = target()?.join(format!("{environment}-package"));
     let package = folder.join("weir");

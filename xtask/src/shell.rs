@@ -69,9 +69,9 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
     std::fs::write(path, content).map_err(said(path.display()))
 }
 
-/// Cargo, which compiles the project's own crates with Clippy: the crates are compiled once, and checked by the
-/// way. All steps of CI run this command, because another compiler would compile everything again. Without
-/// Clippy, cargo compiles as always.
+/// Cargo, which compiles the project's own crates with Clippy: the crates are compiled once, and checked by
+/// the way. All steps of CI run this command, because another compiler would compile everything again.
+/// Without Clippy, cargo compiles as always.
 pub fn cargo() -> Command {
     static CLIPPY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let clippy = CLIPPY.get_or_init(|| {

@@ -54,7 +54,8 @@ impl FlowSessions {
         });
     }
 
-    /// Takes note that a session that this flow yielded was given to its receivers: `bytes` of it are released.
+    /// Takes note that a session that this flow yielded was given to its receivers: `bytes` of it are
+    /// released.
     pub fn given(&mut self, bytes: usize) {
         self.held_bytes = self.held_bytes.saturating_sub(bytes.try_into().unwrap_or(u32::MAX));
     }

@@ -23,6 +23,10 @@ use pyo3::prelude::*;
 use weir_cli::questions;
 use weir_packet::Value;
 
+/// The engine's account of memory sees what parsers allocate.
+#[global_allocator]
+static ALLOCATOR: weir_memory::Counted<std::alloc::System> = weir_memory::Counted(std::alloc::System);
+
 /// The module `weir._weir`.
 #[pymodule]
 mod _weir {

@@ -134,11 +134,6 @@ impl SessionParser for TorrentParser {
         sessions.extend(self.handshake.take().map(|handshake| handshake as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.handshake.as_ref().map_or(0, |_| size_of::<TorrentHandshake>())
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff::default()
     }

@@ -140,11 +140,6 @@ impl Frames {
     pub(crate) fn is_between(&self) -> bool {
         self.kept.is_empty() && self.skipped_bytes == 0 && !self.is_lost
     }
-
-    /// Bytes held.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.kept.capacity()
-    }
 }
 
 #[cfg(test)]

@@ -144,3 +144,8 @@ mod tests {
         }
     }
 }
+
+/// Tests measure what parsers hold.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: weir_memory::Counted<std::alloc::System> = weir_memory::Counted(std::alloc::System);

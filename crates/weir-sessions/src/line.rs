@@ -71,11 +71,6 @@ impl Lines {
     pub(crate) fn is_between(&self) -> bool {
         self.time.is_none()
     }
-
-    /// Bytes held.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.kept.capacity()
-    }
 }
 
 fn chomp(line: &[u8]) -> &[u8] {

@@ -184,10 +184,6 @@ impl SessionParser for ModbusParser {
         sessions.extend(self.pairing.take_all().map(|unanswered| unanswered as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes()
-    }
-
     fn cut_off(&self) -> CutOff {
         self.pairing.cut_off()
     }

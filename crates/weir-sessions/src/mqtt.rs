@@ -133,15 +133,6 @@ impl MqttConnection {
         Some(())
     }
 
-    fn held_bytes(&self) -> usize {
-        let texts = [&self.protocol, &self.client_id, &self.username, &self.will_topic, &self.will_payload]
-            .into_iter()
-            .flatten();
-        let lists = self.topics.iter().chain(&self.subscriptions);
-        size_of::<Self>()
-            + texts.chain(lists).map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
-    }
-
     /// Protocol version: `3.1.1`.
     pub fn version(&self) -> Option<Cow<'static, str>> {
         Some(match self.level? & 0x7f {
@@ -265,11 +256,6 @@ impl SessionParser for MqttParser {
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         sessions.extend(self.connection.take().map(|connection| connection as Box<dyn Session>));
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.connection.as_ref().map_or(0, |connection| connection.held_bytes())
     }
 
     fn cut_off(&self) -> CutOff {

@@ -234,10 +234,6 @@ impl SessionParser for NtpParser {
 
     fn finish(&mut self, _: &mut Vec<Box<dyn Session>>) {}
 
-    fn held_bytes(&self) -> usize {
-        0
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff::default()
     }

@@ -221,10 +221,6 @@ impl SessionParser for OpenvpnParser {
         self.settle(sessions);
     }
 
-    fn held_bytes(&self) -> usize {
-        self.kept.iter().map(Vec::capacity).sum()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff::default()
     }

@@ -46,11 +46,6 @@ impl Pieces {
         let end = self.pieces.first().filter(|piece| piece.0 == 0).map_or(0, |piece| piece.1);
         &self.bytes[..end]
     }
-
-    /// Allocated bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.pieces.capacity() * size_of::<(usize, usize)>()
-    }
 }
 
 #[cfg(test)]

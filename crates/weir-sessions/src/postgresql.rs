@@ -251,10 +251,6 @@ impl Names {
     fn find(&self, name: &[u8]) -> Option<&Arc<str>> {
         self.0.iter().rev().find(|known| *known.0 == *name).map(|known| &known.1)
     }
-
-    fn held_bytes(&self) -> usize {
-        self.0.iter().map(|(name, query)| size_of::<(Box<[u8]>, Arc<str>)>() + name.len() + query.len()).sum()
-    }
 }
 
 /// Messages since the last Execute or Sync.
@@ -394,20 +390,6 @@ impl SessionParser for PgParser {
         let unasked = self.unasked.take();
         let all = self.waiting.take_all().chain(unasked).filter(|waiting| waiting.request != SYNC);
         sessions.extend(all.map(|waiting| Box::new(waiting) as Box<dyn Session>));
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.waiting.held_bytes()
-            + self.unasked.as_ref().map_or(0, PgExchange::held_bytes)
-            + [&self.batch.parsed, &self.batch.bound]
-                .into_iter()
-                .flatten()
-                .map(|query| query.len())
-                .sum::<usize>()
-            + self.statements.held_bytes()
-            + self.portals.held_bytes()
-            + self.startup.as_ref().map_or(0, |startup| startup.held_bytes())
     }
 
     fn cut_off(&self) -> CutOff {

@@ -224,10 +224,6 @@ impl SessionParser for RadiusParser {
         sessions.extend(self.pairing.take_all().map(|unanswered| unanswered as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.pairing.held_bytes()
-    }
-
     fn cut_off(&self) -> CutOff {
         self.pairing.cut_off()
     }
@@ -363,7 +359,6 @@ mod tests {
         }
         let refused = take(&mut parser, S, 21, &message(3, 8, &[]));
         assert_eq!(value(refused[0].as_ref(), "result"), Value::Text("failed".into()));
-        assert_eq!(parser.held_bytes(), 0);
     }
 
     #[test]

@@ -214,14 +214,6 @@ impl RdpConnection {
         Some(())
     }
 
-    fn held_bytes(&self) -> usize {
-        let client = self.client.as_ref().map_or(0, |client| {
-            size_of::<RdpClient>() + client.name.len() + client.product.as_ref().map_or(0, String::len)
-        });
-        let channels = self.channels.iter().map(|channel| channel.len() + size_of::<String>()).sum::<usize>();
-        size_of::<Self>() + self.cookie.as_ref().map_or(0, String::len) + client + channels
-    }
-
     /// Zeek's name of the security protocol.
     pub fn security(&self) -> Option<Cow<'static, str>> {
         Some(match self.selected? {
@@ -432,11 +424,6 @@ impl SessionParser for RdpParser {
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         sessions.extend(self.connection.take().map(|connection| connection as Box<dyn Session>));
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>()
-            + self.connection.as_ref().map_or(0, |connection| connection.held_bytes())
     }
 
     fn cut_off(&self) -> CutOff {

@@ -256,10 +256,6 @@ impl Side {
         self.lines.lose();
         None
     }
-
-    fn held_bytes(&self) -> usize {
-        self.lines.held_bytes() + self.string.as_ref().map_or(0, |string| string.kept.capacity())
-    }
 }
 
 /// Inline commands of health checks and of users. AUTH and QUIT are absent, as POP3 has them, too. On Redis's
@@ -441,15 +437,6 @@ impl SessionParser for RedisParser {
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         self.command = None;
         sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting.command) as Box<dyn Session>));
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Side::held_bytes).sum::<usize>()
-            + self.waiting.held_bytes()
-            + self.command.as_ref().map_or(0, RedisCommand::held_bytes)
-            + self.reply.as_ref().map_or(0, |reply| reply.1.capacity())
-            + [&self.pushed, &self.last].into_iter().flatten().map(String::capacity).sum::<usize>()
-            + self.confirmed.as_ref().map_or(0, |confirmed| confirmed.0.capacity())
     }
 
     fn cut_off(&self) -> CutOff {

@@ -226,9 +226,6 @@ pub trait SessionParser: Send {
         let _ = pieces;
     }
 
-    /// The number of bytes in the parser's buffers, for the engine's accounting. The parser itself bounds it.
-    fn held_bytes(&self) -> usize;
-
     /// Counts of what the parser's bounds have discarded so far. Called once, at the end of the parser.
     fn cut_off(&self) -> CutOff;
 }

@@ -175,10 +175,6 @@ impl SessionParser for SsdpParser {
 
     fn finish(&mut self, _: &mut Vec<Box<dyn Session>>) {}
 
-    fn held_bytes(&self) -> usize {
-        0
-    }
-
     fn cut_off(&self) -> CutOff {
         self.cut_off
     }

@@ -154,10 +154,6 @@ impl SessionParser for WireguardParser {
         sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.waiting.held_bytes()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { sessions: self.waiting.evicted(), ..CutOff::default() }
     }

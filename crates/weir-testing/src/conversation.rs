@@ -16,8 +16,9 @@ use std::fmt;
 use weir_packet::{Timestamp, Value, ValueType};
 use weir_sessions::{Data, Direction, Field, Opening, Progress, Session, SessionProtocol};
 
-/// Maximum number of bytes that a parser may hold. Far above the needs of any parser.
-pub const HELD_BYTES_MAX: usize = 1 << 20;
+/// Maximum number of bytes that a parser and its sessions may hold, in programs whose allocator
+/// [counts](weir_memory::is_counting). Far above the needs of any parser.
+pub const HELD_BYTES_MAX: isize = 1 << 20;
 
 /// Time between two steps of a conversation.
 const STEP_NS: i64 = 1_000_000;
@@ -347,6 +348,7 @@ type Driven = (Vec<Box<dyn Session>>, Option<(Direction, u64)>);
 
 /// Runs a parser on a conversation.
 fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
+    let before = weir_memory::live_bytes();
     let mut parser = (protocol.open)(&weir_sessions::Context::default());
     let mut sessions: Vec<Box<dyn Session>> = Vec::new();
     let mut handed_over = None;
@@ -364,7 +366,8 @@ fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
                 (parser.gap(*from, *length_bytes, &mut sessions), 0)
             }
         };
-        assert!(parser.held_bytes() < HELD_BYTES_MAX, "{}: memory is bounded", protocol.name);
+        let held_bytes = weir_memory::live_bytes() - before;
+        assert!(held_bytes < HELD_BYTES_MAX, "{}: memory is bounded", protocol.name);
         match progress {
             Progress::Wanted => continue,
             Progress::Inner => {

@@ -197,12 +197,6 @@ impl SessionParser for BeaconParser {
         sessions.extend(self.waiting.drain(..).map(|request| Box::new(request) as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        let names: usize = self.waiting.iter().map(|request| request.machine.capacity()).sum();
-        let queue = self.waiting.capacity() * size_of::<CheckIn>();
-        names + queue + self.bytes.iter().map(Vec::capacity).sum::<usize>()
-    }
-
     fn cut_off(&self) -> CutOff {
         self.cut_off
     }

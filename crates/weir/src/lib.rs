@@ -152,5 +152,6 @@ pub use weir_link as link;
 /// ```
 pub use weir_macros::subscribe;
 pub use weir_match as patterns;
+pub use weir_memory::Counted;
 pub use weir_packet as packet;
 pub use weir_sessions as sessions;

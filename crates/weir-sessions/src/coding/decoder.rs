@@ -9,7 +9,8 @@ use super::step::{Step, step_inflate};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::Decompress;
 use std::fmt;
-use zstd::stream::raw::{DParameter, Operation};
+use weir_memory::Foreign;
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
 /// Bytes of the buffer for output.
 const OUT_BYTES: usize = 8 << 10;
@@ -29,8 +30,8 @@ pub(crate) enum Decoder {
     Inflate(Decompress),
     /// Brotli, and the bytes of its window.
     Brotli(Box<Brotli>, usize),
-    /// Zstd, and whether it is between frames.
-    Zstd(Box<zstd::stream::raw::Decoder<'static>>, bool),
+    /// Zstd, whether it is between frames, and its memory.
+    Zstd(DCtx<'static>, bool, Foreign),
     /// Behind the end of gzip, which another member may follow (RFC 1952 §2.2).
     AfterGzip,
     /// Behind the end of the content; further bytes are ignored.
@@ -60,9 +61,10 @@ impl Decoder {
                 Self::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())), 0)
             }
             () if is("zstd") => {
-                let mut decoder = zstd::stream::raw::Decoder::new().ok()?;
+                let mut decoder = DCtx::try_create()?;
                 decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_BITS_MAX)).ok()?;
-                Self::Zstd(Box::new(decoder), true)
+                let memory = Foreign::new(decoder.sizeof());
+                Self::Zstd(decoder, true, memory)
             }
             () => return None,
         })
@@ -97,7 +99,7 @@ impl Decoder {
 
     /// Whether the content may end here.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self, Self::Plain | Self::AfterGzip | Self::Over | Self::Zstd(_, true))
+        matches!(self, Self::Plain | Self::AfterGzip | Self::Over | Self::Zstd(_, true, _))
     }
 
     /// Bytes of memory.
@@ -106,7 +108,7 @@ impl Decoder {
             Self::Plain | Self::Deflate(_) | Self::AfterGzip | Self::Over | Self::Stopped => 0,
             Self::Gzip(_) | Self::Inflate(_) => TABLES_BYTES,
             Self::Brotli(_, window_bytes) => TABLES_BYTES + window_bytes,
-            Self::Zstd(..) => TABLES_BYTES + (1 << ZSTD_WINDOW_BITS_MAX),
+            Self::Zstd(decoder, ..) => decoder.sizeof(),
         }
     }
 
@@ -175,13 +177,18 @@ impl Decoder {
                 }
                 Step { read, written, is_over, is_wrong: matches!(result, BrotliResult::ResultFailure) }
             }
-            Self::Zstd(decoder, is_between) => match decoder.run_on_buffers(input, buffer) {
-                Ok(status) => {
-                    *is_between = status.remaining == 0;
-                    Step::moved(status.bytes_read, status.bytes_written)
+            Self::Zstd(decoder, is_between, memory) => {
+                let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(buffer));
+                let result = decoder.decompress_stream(&mut to, &mut from);
+                memory.set(decoder.sizeof());
+                match result {
+                    Ok(wanted_bytes) => {
+                        *is_between = wanted_bytes == 0;
+                        Step::moved(from.pos, to.pos())
+                    }
+                    Err(_) => Step { is_wrong: true, ..Step::moved(0, 0) },
                 }
-                Err(_) => Step { is_wrong: true, ..Step::moved(0, 0) },
-            },
+            }
             _ => Step::moved(0, 0),
         }
     }

@@ -109,10 +109,6 @@ impl SessionParser for DhcpParser {
         sessions.extend(self.open.take_all().map(|open| Box::new(open) as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.open.held_bytes()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { sessions: self.open.evicted(), ..self.cut_off }
     }

@@ -66,10 +66,6 @@ impl SessionParser for DnsParser {
         sessions.extend(self.waiting.take_all().map(|waiting| waiting as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(|side| side.kept.capacity()).sum::<usize>() + self.waiting.held_bytes()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { sessions: self.waiting.evicted(), ..self.cut_off }
     }

@@ -100,15 +100,6 @@ impl SessionParser for DtlsParser {
         self.settle(sessions);
     }
 
-    fn held_bytes(&self) -> usize {
-        let parts = self.sides.iter().flat_map(|side| &side.parts).map(|part| part.pieces.held_bytes());
-        let handshake = &self.session.handshake;
-        let chains = [&handshake.server_certificates, &handshake.client_certificates];
-        parts.sum::<usize>()
-            + chains.map(CertificateChain::held_bytes).iter().sum::<usize>()
-            + self.kept_bytes
-    }
-
     fn cut_off(&self) -> CutOff {
         self.cut_off
     }

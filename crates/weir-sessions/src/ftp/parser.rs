@@ -74,10 +74,6 @@ impl SessionParser for FtpParser {
         *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
-    fn held_bytes(&self) -> usize {
-        self.lines.iter().map(Lines::held_bytes).sum::<usize>() + self.waiting.held_bytes()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { sessions: self.cut_off.sessions + self.waiting.evicted(), ..self.cut_off }
     }

@@ -85,14 +85,6 @@ impl SessionParser for HttpParser {
         }
     }
 
-    fn held_bytes(&self) -> usize {
-        match &self.which {
-            Which::Unknown { .. } => 0,
-            Which::One(parser) => parser.held_bytes(),
-            Which::Two(parser) => parser.held_bytes(),
-        }
-    }
-
     fn cut_off(&self) -> CutOff {
         match &self.which {
             Which::Unknown { .. } => CutOff::default(),

@@ -33,10 +33,6 @@ impl SessionParser for TunnelWatch {
 
     fn finish(&mut self, _: &mut Vec<Box<dyn Session>>) {}
 
-    fn held_bytes(&self) -> usize {
-        self.parser.as_ref().map_or(0, |parser| parser.held_bytes())
-    }
-
     fn cut_off(&self) -> CutOff {
         self.parser.as_ref().map_or(CutOff::default(), |parser| parser.cut_off())
     }

@@ -58,22 +58,6 @@ impl ImapConnection {
             is_tls: false,
         }
     }
-
-    /// Bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
-        let texts = [
-            &self.greeting,
-            &self.user,
-            &self.auth_mechanism,
-            &self.client_id,
-            &self.server_id,
-            &self.last_error,
-        ];
-        let lists = [&self.commands, &self.results, &self.capabilities, &self.mailboxes];
-        size_of::<Self>()
-            + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
-            + lists.into_iter().flatten().map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
-    }
 }
 
 session_fields! { ImapConnection;

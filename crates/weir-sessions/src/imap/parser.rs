@@ -140,12 +140,6 @@ impl SessionParser for ImapParser {
         *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
-    fn held_bytes(&self) -> usize {
-        self.streams.iter().map(Stream::held_bytes).sum::<usize>()
-            + self.waiting.held_bytes()
-            + self.connection.as_ref().map_or(0, |connection| connection.held_bytes())
-    }
-
     fn cut_off(&self) -> CutOff {
         // Of evicted commands, only the result is missing.
         CutOff { parts: self.cut_off.parts + self.waiting.evicted(), ..self.cut_off }

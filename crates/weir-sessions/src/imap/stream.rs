@@ -78,11 +78,6 @@ impl Stream {
     pub(super) fn is_between(&self) -> bool {
         self.lines.is_between() && self.literal_left.is_none() && !self.is_behind_literal
     }
-
-    /// Bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.lines.held_bytes() + self.literal.capacity()
-    }
 }
 
 /// The length in a line that ends in `{5}` or `{5+}` (RFC 7888).

@@ -129,10 +129,6 @@ impl SessionParser for KerberosParser {
         sessions.extend(self.pairing.take_all().map(|unanswered| unanswered as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(Frames::held_bytes).sum::<usize>() + self.pairing.held_bytes()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { sessions: self.pairing.cut_off().sessions, ..self.cut_off }
     }

@@ -114,18 +114,6 @@ impl SessionParser for MysqlParser {
         sessions.extend(self.waiting.take_all().map(|waiting| Box::new(waiting) as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(|side| side.frames.held_bytes()).sum::<usize>()
-            + self.unpackers.iter().flatten().map(Unpacker::held_bytes).sum::<usize>()
-            + self.connection.held_bytes()
-            + self.waiting.held_bytes()
-            + self
-                .statements
-                .iter()
-                .map(|(_, query)| size_of::<(u32, Arc<str>)>() + query.len())
-                .sum::<usize>()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { sessions: self.cut_off.sessions + self.waiting.evicted(), ..self.cut_off }
     }

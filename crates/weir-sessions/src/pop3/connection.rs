@@ -55,15 +55,6 @@ impl Pop3Connection {
             is_tls: false,
         }
     }
-
-    /// Allocated bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        let texts = [&self.greeting, &self.user, &self.auth_mechanism, &self.last_error];
-        let lists = [&self.commands, &self.results, &self.capabilities];
-        size_of::<Self>()
-            + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
-            + lists.into_iter().flatten().map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
-    }
 }
 
 session_fields! { Pop3Connection;

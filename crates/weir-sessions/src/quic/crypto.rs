@@ -80,11 +80,6 @@ impl CryptoStream {
         self.taken += 4 + body.len();
         Some((kind, body))
     }
-
-    /// Allocated bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.pieces.held_bytes()
-    }
 }
 
 #[cfg(test)]

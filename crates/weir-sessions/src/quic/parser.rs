@@ -104,12 +104,6 @@ impl SessionParser for QuicParser {
         self.settle(sessions);
     }
 
-    fn held_bytes(&self) -> usize {
-        self.streams.iter().map(CryptoStream::held_bytes).sum::<usize>()
-            + self.keys.capacity() * size_of::<KnownKeys>()
-            + self.kept_bytes
-    }
-
     fn cut_off(&self) -> CutOff {
         self.cut_off
     }

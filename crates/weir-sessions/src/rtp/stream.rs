@@ -140,10 +140,6 @@ impl RtpStream {
         let clock = self.numbers.as_ref()?.1.outcome()?.clock;
         (u64::from(units) * 1_000_000_000).checked_div(clock.into())
     }
-
-    pub(super) fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.payload_types.capacity() + self.name.as_ref().map_or(0, String::capacity)
-    }
 }
 
 impl Session for RtpStream {

@@ -103,15 +103,6 @@ impl SessionParser for SipParser {
         self.over = VecDeque::new();
     }
 
-    fn held_bytes(&self) -> usize {
-        let side = |side: &Side| {
-            side.lines.held_bytes() + side.message.as_ref().map_or(0, |message| message.held_bytes())
-        };
-        self.sides.iter().map(side).sum::<usize>()
-            + self.waiting.held_bytes()
-            + self.over.len() * size_of::<u64>()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { sessions: self.waiting.evicted(), ..self.cut_off }
     }

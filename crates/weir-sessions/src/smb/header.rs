@@ -168,10 +168,6 @@ impl Seek {
         }
         None
     }
-
-    pub(super) fn held_bytes(&self) -> usize {
-        self.kept.capacity()
-    }
 }
 
 fn position(bytes: &[u8]) -> Option<usize> {

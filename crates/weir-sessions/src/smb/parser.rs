@@ -175,13 +175,6 @@ impl SessionParser for SmbParser {
         sessions.extend(rows.into_iter().map(|row| row as Box<dyn Session>));
     }
 
-    fn held_bytes(&self) -> usize {
-        let side = |side: &Side| side.frames.held_bytes() + side.seek.as_ref().map_or(0, Seek::held_bytes);
-        self.sides.iter().map(side).sum::<usize>()
-            + self.tables.held_bytes()
-            + self.old_dialects.iter().map(|name| size_of::<String>() + name.capacity()).sum::<usize>()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff { parts: self.cut_off.parts + self.tables.evicted(), ..self.cut_off }
     }

@@ -113,13 +113,6 @@ impl Tables {
         self.files.find(|(key, _)| key == handle).map(|(_, action)| &mut **action)
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
-        self.waiting.held_bytes()
-            + self.logins.held_bytes()
-            + self.shares.held_bytes()
-            + self.files.held_bytes()
-    }
-
     /// Evicted requests, logins and shares.
     pub(super) fn evicted(&self) -> u64 {
         self.evicted + self.waiting.evicted()

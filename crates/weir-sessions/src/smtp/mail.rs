@@ -82,25 +82,6 @@ impl MailHeader {
             _ => {}
         }
     }
-
-    /// Allocated bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        let texts = [
-            &self.date,
-            &self.from,
-            &self.reply_to,
-            &self.message_id,
-            &self.in_reply_to,
-            &self.subject,
-            &self.first_received,
-            &self.second_received,
-            &self.user_agent,
-            &self.content_type,
-        ];
-        let lists = [&self.to, &self.cc, &self.path];
-        texts.into_iter().flatten().map(String::capacity).sum::<usize>()
-            + lists.into_iter().flatten().map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
-    }
 }
 
 fn is_address(text: &str) -> bool {
@@ -204,12 +185,6 @@ impl Mail {
             self.header.take(&name, &value);
             self.parts.take_field(&name, &value);
         }
-    }
-
-    /// Allocated bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        let field = self.field.as_ref().map_or(0, |(name, value)| name.capacity() + value.capacity());
-        self.lines.held_bytes() + field + self.header.held_bytes() + self.parts.held_bytes()
     }
 
     fn take_line(&mut self, line: &[u8], is_cut: bool, (time, is_stuffed): (Timestamp, bool)) {

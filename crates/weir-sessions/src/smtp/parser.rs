@@ -174,13 +174,6 @@ impl SessionParser for SmtpParser {
         *self = Self { cut_off: self.cut_off(), ..Self::default() };
     }
 
-    fn held_bytes(&self) -> usize {
-        self.lines.iter().map(Lines::held_bytes).sum::<usize>()
-            + self.waiting.held_bytes()
-            + self.mail.as_ref().map_or(0, |mail| mail.held_bytes())
-            + self.current.as_ref().map_or(0, |current| current.held_bytes())
-    }
-
     fn cut_off(&self) -> CutOff {
         // Of evicted commands, only the result is missing.
         CutOff { parts: self.cut_off.parts + self.waiting.evicted(), ..self.cut_off }

@@ -231,23 +231,6 @@ impl Parts {
             self.take_line(&line, self.time, false);
         }
     }
-
-    /// Allocated bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        let names = self.files.iter().filter_map(|file| file.name.as_ref()).map(String::capacity);
-        self.line.capacity()
-            + self.field.capacity()
-            + self.boundaries.iter().map(Vec::capacity).sum::<usize>()
-            + self.files.capacity() * size_of::<MailFile>()
-            + names.sum::<usize>()
-            + self.open.as_ref().map_or(0, Open::held_bytes)
-            + self
-                .files
-                .iter()
-                .filter_map(|file| file.content.as_ref())
-                .map(Content::held_bytes)
-                .sum::<usize>()
-    }
 }
 
 // Lines.
@@ -433,10 +416,6 @@ impl Open {
             // About as many bytes are missing in the decoded content.
             content.lose(if self.coding == Coding::Base64 { length_bytes / 4 * 3 } else { length_bytes });
         }
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.start.capacity() + self.file.content.as_ref().map_or(0, Content::held_bytes)
     }
 
     /// The file. `None` if it has no bytes. `is_whole`: its end was seen.

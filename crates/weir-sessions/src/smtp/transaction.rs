@@ -88,16 +88,6 @@ impl SmtpTransaction {
             ..Self::new(self.depth.saturating_add(1), self.client)
         }
     }
-
-    /// Allocated bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        let lists = self.recipients.iter().chain(&self.commands);
-        size_of::<Self>()
-            + self.header.held_bytes()
-            + self.files.capacity() * size_of::<MailFile>()
-            + self.files.iter().filter_map(|file| file.name.as_ref()).map(String::capacity).sum::<usize>()
-            + lists.map(|text| text.capacity() + size_of::<String>()).sum::<usize>()
-    }
 }
 
 session_fields! { SmtpTransaction;

@@ -101,10 +101,6 @@ impl SessionParser for SshParser {
         self.settle(sessions);
     }
 
-    fn held_bytes(&self) -> usize {
-        self.sides.iter().map(|side| side.kept.capacity()).sum::<usize>() + self.kept_bytes
-    }
-
     fn cut_off(&self) -> CutOff {
         self.cut_off
     }

@@ -205,11 +205,6 @@ impl CertificateChain {
         self.certificates().first()
     }
 
-    /// Allocated bytes, without parsed certificates.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.der.capacity() + self.spans.capacity() * size_of::<Range<usize>>()
-    }
-
     fn push(&mut self, der: &[u8]) {
         let start = self.der.len();
         self.der.extend_from_slice(der);

@@ -104,11 +104,6 @@ impl Messages {
         }
     }
 
-    /// Allocated bytes.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.kept.capacity()
-    }
-
     fn fill_header(&mut self, bytes: &mut &[u8]) -> Option<()> {
         while self.header_bytes < self.header.len() {
             let (byte, tail) = bytes.split_first()?;
@@ -141,7 +136,6 @@ mod tests {
         assert_eq!(messages.next(&mut bytes), Some(Message { kind: 14, body: Body::Unread }));
         assert_eq!(messages.next(&mut bytes), Some(whole(SERVER_KEY_EXCHANGE, &[5, 6])));
         assert_eq!(messages.next(&mut bytes), None);
-        assert_eq!(messages.held_bytes(), 0);
     }
 
     #[test]
@@ -151,7 +145,6 @@ mod tests {
             assert_eq!(messages.next(&mut &[byte][..]), None);
         }
         assert_eq!(messages.next(&mut &[8][..]), Some(whole(CLIENT_HELLO, &[7, 8])));
-        assert_eq!(messages.held_bytes(), 0);
     }
 
     #[test]
@@ -164,7 +157,6 @@ mod tests {
         let mut rest = vec![0; length as usize];
         rest.extend([2, 0, 0, 1, 9]);
         assert_eq!(messages.next(&mut &rest[..]), Some(whole(SERVER_HELLO, &[9])));
-        assert_eq!(messages.held_bytes(), 0);
     }
 
     #[test]

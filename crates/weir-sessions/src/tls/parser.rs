@@ -102,14 +102,6 @@ impl SessionParser for TlsParser {
         self.settle(sessions);
     }
 
-    fn held_bytes(&self) -> usize {
-        let sides = self.sides.iter().map(|side| side.messages.held_bytes() + side.sslv2.capacity());
-        let chains = [&self.handshake.server_certificates, &self.handshake.client_certificates];
-        sides.sum::<usize>()
-            + chains.map(CertificateChain::held_bytes).iter().sum::<usize>()
-            + self.kept_bytes
-    }
-
     fn cut_off(&self) -> CutOff {
         self.cut_off
     }

@@ -104,9 +104,4 @@ impl Block {
             (None, None) => Kind::Trailers,
         })
     }
-
-    /// Bytes held.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.decoder.held_bytes()
-    }
 }

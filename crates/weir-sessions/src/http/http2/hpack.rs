@@ -86,13 +86,6 @@ impl Decoder {
         Ok(())
     }
 
-    /// Bytes held: the room for the entries, and the size of the table by the rule of RFC 7541 (section 4.1).
-    /// That rule adds 32 bytes to the length of each entry's name and value. In this table, the 32 bytes
-    /// stand for the two reference counts in front of name and value.
-    pub(super) fn held_bytes(&self) -> usize {
-        self.size_bytes + self.entries.capacity() * size_of::<(Text, Text)>()
-    }
-
     fn read_literal(&self, rest: &mut &[u8], prefix_bits: u32) -> Result<(Text, Text), Unreadable> {
         let name = match read_integer(rest, prefix_bits)? {
             0 => read_string(rest)?,

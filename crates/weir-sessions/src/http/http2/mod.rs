@@ -157,15 +157,6 @@ impl Http2 {
         }
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
-        let sides = self.sides.iter().map(|side| side.block.held_bytes() + side.reset.capacity());
-        let contents = match self.contents.is_none() {
-            true => 0,
-            false => self.streams.values().map(|open| open.exchange.content_bytes()).sum(),
-        };
-        sides.sum::<usize>() + self.streams_bytes + contents
-    }
-
     pub(super) fn cut_off(&self) -> CutOff {
         self.cut_off
     }

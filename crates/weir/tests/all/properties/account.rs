@@ -15,8 +15,8 @@ use weir_testing::frames::{ACK, SYN, ethernet, ipv4, tcp, udp};
 
 const SERVER: [u8; 4] = [192, 168, 0, 1];
 
-/// The packets of many connections with the same conversation, which go on in turns. The memory of the packets
-/// is released with each burst.
+/// The packets of many connections with the same conversation, which go on in turns. The memory of the
+/// packets is released with each burst.
 struct Many<'a> {
     packets: &'a [Packet],
     port: u16,
@@ -124,8 +124,8 @@ fn cost(
     [after - before, counted as isize]
 }
 
-/// Bytes that a connection may cost beyond what is counted: of so many connections, places in the lists of rows
-/// that wait to be delivered, which are used again.
+/// Bytes that a connection may cost beyond what is counted: of so many connections, places in the lists of
+/// rows that wait to be delivered, which are used again.
 const UNCOUNTED_MAX: isize = 100;
 
 #[test]
@@ -134,7 +134,8 @@ fn what_connections_cost_is_counted() {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("", all_sessions())], &Options::default());
     let programs = (compiler, compiled);
-    // Connections of an unknown protocol cost what all do: entries of tables, which have a budget of their own.
+    // Connections of an unknown protocol cost what all do: entries of tables, which have a budget of their
+    // own.
     let plain = [false, true].map(|is_datagram| {
         let mut unknown = Conversation::parse("> \"\\xff\\xfe\\xfd\\xfc\\xfb\\xfa\\xf9\\xf8\"");
         unknown.is_datagram = is_datagram;

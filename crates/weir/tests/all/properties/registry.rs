@@ -48,10 +48,6 @@ impl SessionParser for NumberParser {
 
     fn finish(&mut self, _: &mut Vec<Box<dyn Session>>) {}
 
-    fn held_bytes(&self) -> usize {
-        0
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff::default()
     }
@@ -162,10 +158,6 @@ impl SessionParser for Hoarder {
         sessions.push(Box::new(Number(0)));
     }
 
-    fn held_bytes(&self) -> usize {
-        self.0.capacity()
-    }
-
     fn cut_off(&self) -> CutOff {
         CutOff::default()
     }
@@ -230,10 +222,6 @@ impl SessionParser for Masked {
 
     fn take_inner(&mut self, pieces: &mut Vec<InnerPiece>) {
         pieces.append(&mut self.inner);
-    }
-
-    fn held_bytes(&self) -> usize {
-        0
     }
 
     fn cut_off(&self) -> CutOff {
