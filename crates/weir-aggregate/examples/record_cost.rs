@@ -120,7 +120,7 @@ pub fn merge_ms(plan: &Arc<Plan>, keys: &[[u64; KEY_WORDS]]) -> f64 {
     }
     let start = Instant::now();
     partials.into_iter().for_each(|partial| merger.add(partial));
-    black_box(merger.finish());
+    merger.finish(&mut |window| drop(black_box(window)));
     start.elapsed().as_secs_f64() * 1e3
 }
 

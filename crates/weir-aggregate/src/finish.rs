@@ -1,6 +1,7 @@
 //! The results of a window.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::cells::CellKind;
 use crate::fraction_sum;
@@ -23,8 +24,8 @@ pub struct Window {
     /// it.
     pub end_ns: i64,
     /// Groups: those of the top, the largest result first, or all, sorted by key. The group `other` comes
-    /// last; neither `having` nor `top` leaves it out.
-    pub rows: Vec<Row>,
+    /// last; neither `having` nor `top` leaves it out. Windows of the same panes share them.
+    pub rows: Arc<[Row]>,
 }
 
 /// A group.

@@ -38,13 +38,14 @@ impl Operator<Partial> for Merger {
     }
 
     fn signal(&mut self, signal: Signal, out: &mut impl Port<Window>) {
-        let windows = match signal {
-            Signal::Time(time) => self.advance(time),
-            Signal::Restart(time) => self.restart(time),
-            Signal::End => self.finish(),
-            Signal::Window { .. } | Signal::Flush => vec![],
-        };
-        windows.into_iter().for_each(|window| out.put(window));
+        let mut put = |window| out.put(window);
+        match signal {
+            Signal::Time(time) => self.advance(time, &mut put),
+            Signal::Restart(time) => self.restart(time, &mut put),
+            Signal::End => self.finish(&mut put),
+            // Windows are those of the plan.
+            Signal::Window { .. } | Signal::Flush => {}
+        }
         out.signal(signal);
     }
 }

@@ -7,11 +7,13 @@ use crate::form::Form;
 use crate::outlets::Outlets;
 use crate::output;
 use crate::rotation::{Rotation, Turn};
-use crate::shown_rows::{ShownRows, each_part};
+use crate::shown_rows::{AddRows, ShownRows, each_part};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Counted, Resolved};
 use crate::totals::{BLOCKED, Loss, QuestionCounters, RunTotals};
 use crate::view::View;
+use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -141,25 +143,30 @@ pub struct Shown {
 
 /// The answers of a question.
 pub struct Answers {
-    /// Name of the question, if the run has several.
-    name: Option<String>,
     output_name: String,
-    form: Form,
     shown: ShownRows,
     counted: Counted,
+    out: Out,
+    is_finished: bool,
+    /// Packets to instances wait for others for this time, nanoseconds, if they are live.
+    packet_wait_ns: Option<u64>,
+    /// Number of answers so far.
+    count: u64,
+}
+
+/// The way of the answers to their output.
+struct Out {
+    /// Name of the question, if the run has several.
+    name: Option<String>,
+    form: Form,
     output: QuestionOutput,
     has_failed: Arc<AtomicBool>,
-    is_finished: bool,
     /// Answers that are not sent yet.
     waiting_rows: packet::Batch,
     waiting_packets: Vec<Packet>,
     packet_bytes: usize,
-    /// Packets to instances wait for others for this time, nanoseconds, if they are live.
-    packet_wait_ns: Option<u64>,
     /// The output has something to open or flush at the next pause.
     is_pause_due: bool,
-    /// Number of answers so far.
-    count: u64,
     /// Number of answers that the output did not accept.
     lost: u64,
     /// The counts, for those who watch the run.
@@ -222,12 +229,9 @@ impl Answers {
             Arc::clone(&has_failed),
         );
         let destination = Arc::new(Mutex::new(destination));
-        Self {
+        let out = Out {
             name,
-            output_name: output::name_of(spec.output.as_deref()),
             form,
-            shown: ShownRows { rows, view, naming: None },
-            counted,
             output: QuestionOutput {
                 outlet,
                 destination,
@@ -236,15 +240,21 @@ impl Answers {
                 totals,
             },
             has_failed,
-            is_finished: false,
             waiting_rows: packet::Batch::default(),
             waiting_packets: vec![],
             packet_bytes: 0,
-            packet_wait_ns: is_sent_at_once.then_some(PACKET_WAIT_NS),
             is_pause_due: publish != Publish::Complete,
-            count: 0,
             lost: 0,
             counters,
+        };
+        Self {
+            output_name: output::name_of(spec.output.as_deref()),
+            shown: ShownRows { rows, view, naming: None },
+            counted,
+            out,
+            is_finished: false,
+            packet_wait_ns: is_sent_at_once.then_some(PACKET_WAIT_NS),
+            count: 0,
         }
     }
 
@@ -257,36 +267,26 @@ impl Answers {
 
     /// The output, for those who wait for it.
     pub fn output(&self) -> QuestionOutput {
-        self.output.clone()
-    }
-
-    fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed)
-    }
-
-    /// Reports a failure. The question has then ended.
-    fn fail(&self, failure: Failure) {
-        self.output.totals.add_fault_of(self.name.as_deref(), failure);
-        self.has_failed.store(true, Ordering::Relaxed);
+        self.out.output.clone()
     }
 
     fn take_item(&mut self, item: Item<'_>) {
         let (is_pause, mut is_due) = (matches!(item, Item::Pause), false);
-        let made = match (self.form, item) {
+        let made = match (self.out.form, item) {
             (Form::Capture(_), Item::Packet { meta, frame, options, key, .. })
                 if self.count < self.shown.view.limit =>
             {
                 self.count += 1;
                 let packet = Packet { meta, frame, options, key };
-                self.packet_bytes += packet.bytes();
-                let first = self.waiting_packets.first().map_or(meta.time, |first| first.meta.time);
+                self.out.packet_bytes += packet.bytes();
+                let first = self.out.waiting_packets.first().map_or(meta.time, |first| first.meta.time);
                 is_due = self.packet_wait_ns.is_some_and(|wait| meta.time.since_ns(first) >= wait);
-                self.waiting_packets.push(packet);
+                self.out.waiting_packets.push(packet);
                 Ok(())
             }
             (Form::Rows(_) | Form::Lines { .. }, item) => {
-                let now = self.output.now.load(Ordering::Relaxed);
-                self.shown.take(&item, (now > 0).then_some(now), &mut self.count, &mut self.waiting_rows)
+                let now = self.out.output.now.load(Ordering::Relaxed);
+                self.shown.take(&item, (now > 0).then_some(now), &mut self.count, &mut self.out)
             }
             (Form::Count, item) if self.counted == Counted::Rows => {
                 let count = &mut self.count;
@@ -298,14 +298,81 @@ impl Answers {
             (Form::Capture(_) | Form::Count, _) => Ok(()),
         };
         if let Err(error) = made {
-            self.fail(Failure::from(error));
+            self.out.fail(Failure::from(error));
         } else if is_pause {
-            self.pause();
+            self.out.pause();
         } else if is_due {
-            self.send(true);
-        } else if self.load().bytes >= BATCH_BYTES {
+            self.out.send(true);
+        } else if self.out.load().bytes >= BATCH_BYTES {
+            self.out.send(false);
+        }
+    }
+
+    /// Sends the last answers.
+    fn complete(&mut self, end: Option<&RunEnd<'_>>) {
+        let is_counted = self.out.form == Form::Count;
+        let is_row = self.counted == Counted::Rows || !is_counted;
+        let ended = {
+            let mut counted = 0;
+            let count = if is_row { &mut self.count } else { &mut counted };
+            let to: &mut dyn AddRows = if is_counted { &mut Nowhere } else { &mut self.out };
+            self.shown.end(end, count, to)
+        };
+        let kept = self.shown.view.take_kept();
+        let sorted = kept.map_or(Ok(()), |kept| {
+            kept.each(&mut |batch, rows, columns| {
+                self.count += rows.len() as u64;
+                self.out.add(batch, rows, columns)
+            })
+        });
+        let ended = ended.and(sorted);
+        if let Err(error) = ended {
+            self.out.fail(Failure::from(error));
+        }
+        if is_counted && self.counted == Counted::Matched {
+            self.count = end.and_then(|end| end.matched.first().copied()).unwrap_or(0);
+        }
+        if self.out.load().rows > 0 {
+            self.out.send(false);
+        }
+        let count = self.count;
+        self.out.output.post(move |destination| destination.complete(count));
+    }
+}
+
+impl AddRows for Out {
+    fn add(
+        &mut self,
+        batch: &packet::Batch,
+        rows: Range<usize>,
+        columns: Option<&[usize]>,
+    ) -> io::Result<()> {
+        self.waiting_rows.extend(batch, rows, columns);
+        if self.load().bytes >= BATCH_BYTES {
             self.send(false);
         }
+        Ok(())
+    }
+}
+
+/// Rows that are only counted.
+struct Nowhere;
+
+impl AddRows for Nowhere {
+    fn add(&mut self, _: &packet::Batch, _: Range<usize>, _: Option<&[usize]>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Out {
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Reports a failure. The question has then ended.
+    fn fail(&self, failure: Failure) {
+        self.output.totals.add_fault_of(self.name.as_deref(), failure);
+        self.has_failed.store(true, Ordering::Relaxed);
     }
 
     /// The size of the answers that are not sent yet.
@@ -347,41 +414,6 @@ impl Answers {
             Err(refused) => self.fail(no_thread(&refused)),
         }
     }
-
-    /// Sends the last answers.
-    fn complete(&mut self, end: Option<&RunEnd<'_>>) {
-        let is_counted = self.form == Form::Count;
-        let is_row = self.counted == Counted::Rows || !is_counted;
-        let ended = {
-            let (mut counted, mut kept) = (0, packet::Batch::default());
-            let count = if is_row { &mut self.count } else { &mut counted };
-            let waiting = if is_counted { &mut kept } else { &mut self.waiting_rows };
-            self.shown.end(end, count, waiting)
-        };
-        let kept = self.shown.view.take_kept();
-        let sorted = kept.map_or(Ok(()), |kept| {
-            kept.each(&mut |batch, rows, columns| {
-                self.count += rows.len() as u64;
-                self.waiting_rows.extend(batch, rows, columns);
-                if self.load().bytes >= BATCH_BYTES {
-                    self.send(false);
-                }
-                Ok(())
-            })
-        });
-        let ended = ended.and(sorted);
-        if let Err(error) = ended {
-            self.fail(Failure::from(error));
-        }
-        if is_counted && self.counted == Counted::Matched {
-            self.count = end.and_then(|end| end.matched.first().copied()).unwrap_or(0);
-        }
-        if self.load().rows > 0 {
-            self.send(false);
-        }
-        let count = self.count;
-        self.output.post(move |destination| destination.complete(count));
-    }
 }
 
 impl TakeItems for Answers {
@@ -390,29 +422,29 @@ impl TakeItems for Answers {
             return Next::Go;
         }
         each_part(item, |part| {
-            if !self.has_failed() {
+            if !self.out.has_failed() {
                 self.take_item(part);
             }
         });
-        self.counters.set_answers(self.count);
-        if self.has_failed() || self.shown.is_enough(self.count) { Next::End } else { Next::Go }
+        self.out.counters.set_answers(self.count);
+        if self.out.has_failed() || self.shown.is_enough(self.count) { Next::End } else { Next::Go }
     }
 
     fn finish(&mut self, end: Option<RunEnd<'_>>) {
         // A failed output is already closed.
-        if self.has_failed() || std::mem::replace(&mut self.is_finished, true) {
+        if self.out.has_failed() || std::mem::replace(&mut self.is_finished, true) {
             return;
         }
         self.complete(end.as_ref());
-        self.counters.set_answers(self.count);
+        self.out.counters.set_answers(self.count);
         self.shown.view.report();
-        if self.lost > 0 {
-            let (question, output) = (self.name.clone(), self.output_name.clone());
-            self.output.totals.add_loss(Loss { question, output, rows: self.lost, why: BLOCKED });
+        if self.out.lost > 0 {
+            let (question, output) = (self.out.name.clone(), self.output_name.clone());
+            self.out.output.totals.add_loss(Loss { question, output, rows: self.out.lost, why: BLOCKED });
         }
-        self.output.totals.add_answers(self.count - self.lost.min(self.count));
+        self.out.output.totals.add_answers(self.count - self.out.lost.min(self.count));
         if let Some(failure) = self.shown.rows.fault() {
-            self.fail(failure);
+            self.out.fail(failure);
         }
     }
 }

@@ -30,7 +30,7 @@ impl ShownRows {
         true
     }
 
-    /// Adds what is shown of an item's rows to `waiting`, and their number to `count`. `now`, of a live run:
+    /// Adds what is shown of an item's rows to `to`, and their number to `count`. `now`, of a live run:
     /// nanoseconds since 1970.
     ///
     /// # Errors
@@ -40,10 +40,10 @@ impl ShownRows {
         item: &Item<'_>,
         now: Option<i64>,
         count: &mut u64,
-        waiting: &mut Batch,
+        to: &mut dyn AddRows,
     ) -> io::Result<()> {
         let view = &mut self.view;
-        let mut keep = keep_up_to(view.limit, count, waiting);
+        let mut keep = keep_up_to(view.limit, count, to);
         let mut rows = |batch: &Batch, range: Range<usize>| view.rows(batch, range, &mut keep);
         match item {
             Item::Pause => self.rows.pause(now, &mut rows),
@@ -56,9 +56,9 @@ impl ShownRows {
     ///
     /// # Errors
     /// As [`Rows::end`].
-    pub fn end(&mut self, end: Option<&RunEnd<'_>>, count: &mut u64, waiting: &mut Batch) -> io::Result<()> {
+    pub fn end(&mut self, end: Option<&RunEnd<'_>>, count: &mut u64, to: &mut dyn AddRows) -> io::Result<()> {
         let view = &mut self.view;
-        let mut keep = keep_up_to(view.limit, count, waiting);
+        let mut keep = keep_up_to(view.limit, count, to);
         self.rows.end(end, &mut |batch, rows| view.rows(batch, rows, &mut keep))
     }
 
@@ -78,17 +78,29 @@ pub fn each_part(item: Item<'_>, mut take: impl FnMut(Item<'_>)) {
     }
 }
 
-/// Copies rows to `waiting`, until there are `limit`; `count` is their number.
+/// Receives rows on their way to an output. One item may have any number of rows, so whoever implements this
+/// passes rows on while they come, and keeps no more than a batch.
+pub trait AddRows {
+    /// Takes these rows, and of them these columns, or all.
+    ///
+    /// # Errors
+    /// The output has failed.
+    fn add(&mut self, batch: &Batch, rows: Range<usize>, columns: Option<&[usize]>) -> io::Result<()>;
+}
+
+/// Copies rows to `to`, until there are `limit`; `count` is their number.
 fn keep_up_to(
     limit: u64,
     count: &mut u64,
-    waiting: &mut Batch,
+    to: &mut dyn AddRows,
 ) -> impl FnMut(&Batch, Range<usize>, Option<&[usize]>) -> io::Result<()> {
     move |batch, rows, columns| {
         let room = usize::try_from(limit.saturating_sub(*count)).unwrap_or(usize::MAX);
         let taken = rows.start..rows.end.min(rows.start.saturating_add(room));
         *count += taken.len() as u64;
-        waiting.extend(batch, taken, columns);
-        Ok(())
+        taken
+            .clone()
+            .step_by(ROWS_TOGETHER)
+            .try_for_each(|first| to.add(batch, first..taken.end.min(first + ROWS_TOGETHER), columns))
     }
 }

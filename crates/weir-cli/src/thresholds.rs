@@ -123,28 +123,38 @@ impl TakeItems for Threshold {
     fn take(&mut self, _: usize, item: Item<'_>) -> Next {
         let Self { text, number, filter, around, keys, rows, dumps, left_out } = self;
         let Item::Pipeline(part) = item else { return Next::Go };
-        let batch = rows.take_part(&part);
-        let Some(dumps) = dumps.get() else { return Next::Go };
-        for row in 0..batch.rows() {
-            let Some(group) = Group::of(batch, row, keys) else {
-                *left_out += 1;
-                continue;
-            };
-            let lasts = group.window + around.after;
-            // Groups of several thresholds may have the same name.
-            let name =
-                if *number == 0 { group.name.clone() } else { format!("{} ({})", group.name, *number + 1) };
-            dumps.begin(&name.clone(), Some(lasts), || {
-                let parts: Vec<&str> =
-                    [filter.as_str(), &group.filter].into_iter().filter(|part| !part.is_empty()).collect();
-                DumpParams {
-                    filter: parts.iter().map(|part| format!("({part})")).collect::<Vec<_>>().join(" and "),
-                    from: Timestamp(group.begin.0.saturating_sub(around.before.as_nanos() as i64)),
-                    reason: format!("weir: {} exceeds the threshold `{text}`", group.name),
-                    name,
-                }
-            });
-        }
+        rows.take_part(&part, &mut |batch| {
+            let Some(dumps) = dumps.get() else { return };
+            for row in 0..batch.rows() {
+                let Some(group) = Group::of(batch, row, keys) else {
+                    *left_out += 1;
+                    continue;
+                };
+                let lasts = group.window + around.after;
+                // Groups of several thresholds may have the same name.
+                let name = if *number == 0 {
+                    group.name.clone()
+                } else {
+                    format!("{} ({})", group.name, *number + 1)
+                };
+                dumps.begin(&name.clone(), Some(lasts), || {
+                    let parts: Vec<&str> = [filter.as_str(), &group.filter]
+                        .into_iter()
+                        .filter(|part| !part.is_empty())
+                        .collect();
+                    DumpParams {
+                        filter: parts
+                            .iter()
+                            .map(|part| format!("({part})"))
+                            .collect::<Vec<_>>()
+                            .join(" and "),
+                        from: Timestamp(group.begin.0.saturating_sub(around.before.as_nanos() as i64)),
+                        reason: format!("weir: {} exceeds the threshold `{text}`", group.name),
+                        name,
+                    }
+                });
+            }
+        });
         Next::Go
     }
 

@@ -1,5 +1,6 @@
 //! What the bounds discard is counted, and memory stays within its bound.
 
+use crate::listed;
 use std::sync::Arc;
 
 use weir_aggregate::{
@@ -46,7 +47,7 @@ fn finish(plan: &Arc<Plan>, aggregators: Vec<Aggregator>) -> (Vec<Window>, Count
         aggregator.finish().into_iter().for_each(|partial| merger.add(partial));
         counters.add(&aggregator.counters());
     }
-    let windows = merger.finish();
+    let windows = listed(|out| merger.finish(out));
     counters.add(&merger.counters());
     (windows, counters)
 }
@@ -126,7 +127,7 @@ fn memory_stays_within_the_bound_and_every_record_is_counted() {
             assert!(merger.bytes() <= 1 << 20, "{} bytes", merger.bytes());
         }
     }
-    let windows = merger.finish();
+    let windows = listed(|out| merger.finish(out));
     let rows = &windows[0].rows;
     assert_eq!(rows.iter().map(|row| number(row, 0)).sum::<u64>(), 200_000);
     assert!(rows.last().is_some_and(|row| row.is_other));
@@ -181,7 +182,7 @@ fn memory_moves_from_the_aggregator_to_the_merger() {
     aggregator.advance(1_000).into_iter().for_each(|partial| merger.add(partial));
     assert!(bytes > 100 * 8 * 4);
     assert_eq!((aggregator.bytes(), merger.bytes()), (0, bytes));
-    merger.advance(1_000);
+    merger.advance(1_000, &mut |_| {});
     assert_eq!(merger.bytes(), 0);
 }
 
@@ -248,7 +249,7 @@ fn steps_of_time_make_no_empty_windows_and_no_panes_without_bound() {
     let mut closed = 0;
     for capture_ns in [0, 500, i64::MAX] {
         aggregator.advance(capture_ns).into_iter().for_each(|partial| merger.add(partial));
-        closed += merger.advance(capture_ns).len();
+        closed += listed(|out| merger.advance(capture_ns, out)).len();
         // Ordinary records have room, whatever the panes before are.
         let before = aggregator.counters();
         record(&mut aggregator, capture_ns.saturating_add(700), 0, 0);
@@ -271,10 +272,10 @@ fn records_of_sparse_traffic_have_panes() {
         record(&mut aggregator, number * 100_000, 0, 0);
         let capture_ns = (number - 1) * 100_000;
         aggregator.advance(capture_ns).into_iter().for_each(|partial| merger.add(partial));
-        windows.extend(merger.advance(capture_ns));
+        windows.extend(listed(|out| merger.advance(capture_ns, out)));
     }
     aggregator.finish().into_iter().for_each(|partial| merger.add(partial));
-    windows.extend(merger.finish());
+    windows.extend(listed(|out| merger.finish(out)));
     assert_eq!(windows.len(), 999);
     assert_eq!(aggregator.counters(), Counters { records: 999, ..Counters::default() });
     // Wrong times have no more than their share.
@@ -307,11 +308,11 @@ fn a_time_that_was_set_back_makes_new_windows() {
     let starts = |windows: Vec<Window>| -> Vec<_> {
         windows.iter().map(|w| (w.start_ns, number(&w.rows[0], 0))).collect()
     };
-    assert_eq!(starts(merger.advance(50_900)), []);
-    assert_eq!(starts(merger.restart(20_000)), [(50_000, 2)]);
-    assert_eq!(starts(merger.advance(21_000)), [(20_000, 2)]);
+    assert_eq!(starts(listed(|out| merger.advance(50_900, out))), []);
+    assert_eq!(starts(listed(|out| merger.restart(20_000, out))), [(50_000, 2)]);
+    assert_eq!(starts(listed(|out| merger.advance(21_000, out))), [(20_000, 2)]);
     assert_eq!(aggregators.iter().map(|aggregator| aggregator.counters().late).sum::<u64>(), 2);
-    assert_eq!(merger.finish(), []);
+    assert_eq!(listed(|out| merger.finish(out)), []);
 }
 
 #[test]
@@ -334,7 +335,7 @@ fn a_pane_that_the_merger_does_not_expect_any_more_is_late() {
     let mut merger = Merger::new(plan.clone(), SEED);
     record(&mut aggregator, 0, 0, 0);
     record(&mut aggregator, 1, 1, 0);
-    assert_eq!(merger.advance(1_000), []);
+    assert_eq!(listed(|out| merger.advance(1_000, out)), []);
     aggregator.finish().into_iter().for_each(|partial| merger.add(partial));
-    assert_eq!((merger.finish(), merger.counters().late), (vec![], 2));
+    assert_eq!((listed(|out| merger.finish(out)), merger.counters().late), (vec![], 2));
 }

@@ -3,3 +3,10 @@
 mod bounds;
 mod plan;
 mod properties;
+
+/// The windows that `act` closes.
+fn listed(act: impl FnOnce(&mut dyn FnMut(weir_aggregate::Window))) -> Vec<weir_aggregate::Window> {
+    let mut windows = vec![];
+    act(&mut |window| windows.push(window));
+    windows
+}

@@ -159,6 +159,18 @@ fn resolved(
 /// Columns that a table leaves out.
 const HIDDEN: &[&str] = &["te", "inexact"];
 
+/// Writes the rows that `act` closes. After an error, further rows are lost.
+fn written(series: &Series, rows: WriteRows<'_>, act: impl FnOnce(&mut dyn FnMut(&Batch))) -> io::Result<()> {
+    let mut outcome = Ok(());
+    act(&mut |batch| {
+        if outcome.is_ok() {
+            series.take(batch);
+            outcome = rows(batch, 0..batch.rows());
+        }
+    });
+    outcome
+}
+
 /// The rows of an aggregate.
 struct Aggregated {
     rows: AggregateRows,
@@ -169,31 +181,20 @@ struct Aggregated {
 
 impl Rows for Aggregated {
     fn item(&mut self, item: &Item<'_>, rows: WriteRows<'_>) -> io::Result<()> {
-        let series = &self.series;
-        let mut write = |batch: &Batch| {
-            if batch.is_empty() {
-                return Ok(());
-            }
-            series.take(batch);
-            rows(batch, 0..batch.rows())
-        };
-        match item {
-            Item::Pipeline(part) => write(self.rows.take_part(part)),
-            Item::Rows(made) => made.iter().try_for_each(|row| write(self.rows.take_row(row))),
-            _ => Ok(()),
-        }
+        written(&self.series, rows, |each| match item {
+            Item::Pipeline(part) => self.rows.take_part(part, each),
+            Item::Rows(made) => made.iter().for_each(|row| self.rows.take_row(row, each)),
+            _ => {}
+        })
     }
 
     fn pause(&mut self, now: Option<i64>, rows: WriteRows<'_>) -> io::Result<()> {
-        let Some(batch) = now.map(|now| self.rows.pass_time(now)) else { return Ok(()) };
-        self.series.take(batch);
-        rows(batch, 0..batch.rows())
+        let Some(now) = now else { return Ok(()) };
+        written(&self.series, rows, |each| self.rows.pass_time(now, each))
     }
 
     fn end(&mut self, _: Option<&RunEnd<'_>>, rows: WriteRows<'_>) -> io::Result<()> {
-        let batch = self.rows.finish();
-        self.series.take(batch);
-        rows(batch, 0..batch.rows())?;
+        written(&self.series, rows, |each| self.rows.finish(each))?;
         if self.reports_losses {
             let counters = self.rows.counters();
             let told = [

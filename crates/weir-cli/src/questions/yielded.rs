@@ -1,7 +1,8 @@
 //! The rows of a question, for another program.
 
-use crate::shown_rows::{ShownRows, each_part};
+use crate::shown_rows::{AddRows, ShownRows, each_part};
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir::packet::Batch;
@@ -39,11 +40,16 @@ pub trait TakeRows: Send {
 /// Makes rows of a question's items, and gives them to a taker.
 pub struct Yielded {
     shown: ShownRows,
-    taker: Box<dyn TakeRows>,
-    waiting: Batch,
+    out: Out,
     count: u64,
     /// The input is an interface, whose times are those of the clock.
     is_link: bool,
+}
+
+/// The taker, and rows that it has not got yet.
+struct Out {
+    taker: Box<dyn TakeRows>,
+    waiting: Batch,
     /// The taker wants no more rows, or the question has failed.
     is_over: bool,
     /// The name of the question, and the faults of the run.
@@ -58,23 +64,36 @@ impl Yielded {
         is_link: bool,
         faults: (String, Arc<Mutex<Vec<String>>>),
     ) -> Self {
-        Self { shown, taker, waiting: Batch::default(), count: 0, is_link, is_over: false, faults }
+        let out = Out { taker, waiting: Batch::default(), is_over: false, faults };
+        Self { shown, out, count: 0, is_link }
     }
 
     fn take_item(&mut self, item: &Item<'_>) {
         let is_pause = matches!(item, Item::Pause);
         let now = if self.is_link && is_pause { now_ns() } else { None };
-        let taken = self.shown.take(item, now, &mut self.count, &mut self.waiting);
-        self.settle(taken);
-        if self.waiting.bytes() >= BATCH_BYTES || is_pause {
-            self.send();
+        let taken = self.shown.take(item, now, &mut self.count, &mut self.out);
+        self.out.settle(taken);
+        if is_pause {
+            self.out.send();
         }
-        if is_pause && !self.is_over {
-            let wanted = self.taker.pause();
-            self.heed(wanted);
+        if is_pause && !self.out.is_over {
+            let wanted = self.out.taker.pause();
+            self.out.heed(wanted);
         }
     }
+}
 
+impl AddRows for Out {
+    fn add(&mut self, batch: &Batch, rows: Range<usize>, columns: Option<&[usize]>) -> io::Result<()> {
+        self.waiting.extend(batch, rows, columns);
+        if self.waiting.bytes() >= BATCH_BYTES {
+            self.send();
+        }
+        Ok(())
+    }
+}
+
+impl Out {
     fn send(&mut self) {
         if self.waiting.is_empty() || self.is_over {
             return;
@@ -115,46 +134,40 @@ fn now_ns() -> Option<i64> {
 
 impl TakeItems for Yielded {
     fn take(&mut self, question: usize, item: Item<'_>) -> Next {
-        if self.is_over {
+        if self.out.is_over {
             return Next::End;
         }
         if self.shown.learn(question, &item) {
             return Next::Go;
         }
         each_part(item, |part| {
-            if !self.is_over {
+            if !self.out.is_over {
                 self.take_item(&part);
             }
         });
-        if self.is_over || self.shown.is_enough(self.count) { Next::End } else { Next::Go }
+        if self.out.is_over || self.shown.is_enough(self.count) { Next::End } else { Next::Go }
     }
 
     fn finish(&mut self, end: Option<RunEnd<'_>>) {
-        if self.is_over {
+        if self.out.is_over {
             return;
         }
-        let ended = self.shown.end(end.as_ref(), &mut self.count, &mut self.waiting);
-        self.settle(ended);
+        let ended = self.shown.end(end.as_ref(), &mut self.count, &mut self.out);
+        self.out.settle(ended);
         if let Some(kept) = self.shown.view.take_kept() {
-            let sorted = kept.each(&mut |batch, rows, columns| {
-                self.waiting.extend(batch, rows, columns);
-                if self.waiting.bytes() >= BATCH_BYTES {
-                    self.send();
-                }
-                Ok(())
-            });
-            self.settle(sorted);
+            let sorted = kept.each(&mut |batch, rows, columns| self.out.add(batch, rows, columns));
+            self.out.settle(sorted);
         }
-        self.send();
-        if !self.is_over {
-            let ended = self.taker.end();
-            self.settle(ended);
+        self.out.send();
+        if !self.out.is_over {
+            let ended = self.out.taker.end();
+            self.out.settle(ended);
         }
         self.shown.view.report();
         if let Some(failure) = self.shown.rows.fault() {
-            self.add_fault(failure.to_string());
+            self.out.add_fault(failure.to_string());
         }
         // Later items of the run are not for this question.
-        self.is_over = true;
+        self.out.is_over = true;
     }
 }

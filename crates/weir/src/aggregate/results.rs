@@ -51,52 +51,59 @@ impl AggregateRows {
         }
     }
 
-    /// Takes the part of a worker. Returns the rows of the windows that are closed.
-    pub fn take_part(&mut self, part: &PipelinePart) -> &Batch {
+    /// Takes the part of a worker. Passes the rows of the windows that are closed to `each`, in batches: many
+    /// windows may end together.
+    pub fn take_part(&mut self, part: &PipelinePart, each: &mut dyn FnMut(&Batch)) {
         let known = self.counters.len().max(part.workers);
         self.counters.resize_with(known, Counters::default);
-        let (merger, counters) = (&mut self.merger, &mut self.counters[part.worker]);
-        let mut merge = Merge { merger, counters, windows: vec![] };
-        self.gather.take(part, &mut merge);
-        let windows = merge.windows;
-        self.write(&windows)
+        let Self { shared, merger, gather, counters, reader, layers, rows, .. } = self;
+        let look = Look { shared, reader: reader.as_ref().map(|(reader, _)| reader), layers };
+        let counters = &mut counters[part.worker];
+        let mut merge = Merge { merger, counters, writer: Writer { look, rows, each } };
+        gather.take(part, &mut merge);
+        merge.writer.flush();
     }
 
-    /// Takes a row. Returns the rows of the windows that are closed.
-    pub fn take_row(&mut self, row: Row<'_>) -> &Batch {
-        let Self { reader: Some((reader, aggregator)), shared, last, .. } = self else {
-            return self.write(&[]);
-        };
+    /// Takes a row. Passes the rows of the windows that are closed to `each`, in batches.
+    pub fn take_row(&mut self, row: Row<'_>, each: &mut dyn FnMut(&Batch)) {
+        let Self { reader: Some((reader, aggregator)), shared, last, .. } = self else { return };
         let record = reader.record(shared, row);
         // As the clock of packets: a single row with a wrong time closes no windows.
         let time = record.time_ns.min(std::mem::replace(last, record.time_ns));
         aggregator.record(&record);
-        self.pass_time(time)
+        self.pass_time(time, each);
     }
 
     /// All rows that end before this time, in nanoseconds since 1970, came, except those that the delay of
-    /// the windows is for. Returns the rows of the windows that are closed. Windows of packets close by the
-    /// time of their workers.
-    pub fn pass_time(&mut self, time: i64) -> &Batch {
-        let Some((_, aggregator)) = &mut self.reader else { return self.write(&[]) };
-        let mut windows = vec![];
-        aggregator.signal(Signal::Time(time), &mut Fused::new(&mut self.merger, &mut windows));
-        self.write(&windows);
+    /// the windows is for. Passes the rows of the windows that are closed to `each`, in batches. Windows of
+    /// packets close by the time of their workers.
+    pub fn pass_time(&mut self, time: i64, each: &mut dyn FnMut(&Batch)) {
+        self.signal(Signal::Time(time), each);
         if let Some((reader, _)) = &mut self.reader {
             reader.pass_time(time);
         }
-        &self.rows
     }
 
-    /// The rows of the last windows, at the end of the run.
-    pub fn finish(&mut self) -> &Batch {
-        let mut windows = vec![];
-        let mut merger = Fused::new(&mut self.merger, &mut windows);
-        match &mut self.reader {
-            Some((_, aggregator)) => aggregator.signal(Signal::End, &mut merger),
-            None => merger.signal(Signal::End),
+    /// The end of the run: passes the rows of the last windows to `each`, in batches.
+    pub fn finish(&mut self, each: &mut dyn FnMut(&Batch)) {
+        match self.reader {
+            Some(_) => self.signal(Signal::End, each),
+            None => {
+                let Self { shared, merger, layers, rows, .. } = self;
+                let mut writer = Writer { look: Look { shared, reader: None, layers }, rows, each };
+                merger.signal(Signal::End, &mut writer);
+                writer.flush();
+            }
         }
-        self.write(&windows)
+    }
+
+    /// A signal to the aggregator of rows, if there is one.
+    fn signal(&mut self, signal: Signal, each: &mut dyn FnMut(&Batch)) {
+        let Self { shared, merger, reader, layers, rows, .. } = self;
+        let Some((reader, aggregator)) = reader else { return };
+        let mut writer = Writer { look: Look { shared, reader: Some(reader), layers }, rows, each };
+        aggregator.signal(signal, &mut Fused::new(merger, &mut writer));
+        writer.flush();
     }
 
     /// What the bounds of the aggregate discarded so far.
@@ -113,24 +120,54 @@ impl AggregateRows {
     pub fn texts_refused(&self) -> u64 {
         self.reader.as_ref().map_or(0, |(reader, _)| reader.texts.refused())
     }
+}
 
-    fn write(&mut self, windows: &[Window]) -> &Batch {
-        self.rows.clear();
-        let mut rows = std::mem::take(&mut self.rows);
-        for window in windows {
-            for row in self.sorted(&window.rows) {
-                self.write_row(window, row, &mut rows.add());
+/// Rows of a batch: windows with more are written in several.
+const BATCH_ROWS: usize = 4096;
+
+/// Writes the rows of windows, and passes them on.
+struct Writer<'a> {
+    look: Look<'a>,
+    rows: &'a mut Batch,
+    each: &'a mut dyn FnMut(&Batch),
+}
+
+impl Port<Window> for Writer<'_> {
+    fn put(&mut self, window: Window) {
+        for row in self.look.sorted(&window.rows) {
+            self.look.write_row(&window, row, &mut self.rows.add());
+            if self.rows.rows() >= BATCH_ROWS {
+                self.flush();
             }
         }
-        self.rows = rows;
-        &self.rows
     }
 
+    fn signal(&mut self, _: Signal) {}
+}
+
+impl Writer<'_> {
+    fn flush(&mut self) {
+        if !self.rows.is_empty() {
+            (self.each)(self.rows);
+            self.rows.clear();
+        }
+    }
+}
+
+/// What the words of a result mean.
+struct Look<'a> {
+    shared: &'a Aggregation,
+    /// For an aggregate of rows.
+    reader: Option<&'a RowReader>,
+    layers: &'a [String],
+}
+
+impl Look<'_> {
     /// The rows of a window, sorted by the texts of their keys: hashes, which stand for texts, differ from
     /// run to run. Rows of `top` stay sorted by their results.
     fn sorted<'r>(&self, rows: &'r [weir_aggregate::Row]) -> Vec<&'r weir_aggregate::Row> {
         let mut sorted: Vec<_> = rows.iter().collect();
-        let Some((reader, _)) = &self.reader else { return sorted };
+        let Some(reader) = self.reader else { return sorted };
         let is_text = |part: &Part| matches!(part.value_type, ValueType::Text | ValueType::Bytes);
         if !self.shared.keys.iter().any(is_text) {
             return sorted;
@@ -170,7 +207,7 @@ impl AggregateRows {
         for shown in &self.shared.shown {
             let measured = &row.values[shown.index];
             self.write_measured(shown, measured, to);
-            if let Some(why) = why_inexact(shown, measured, &self.shared) {
+            if let Some(why) = why_inexact(shown, measured, self.shared) {
                 inexact.push(format!("{} {why}", shown.name));
             }
         }
@@ -181,9 +218,9 @@ impl AggregateRows {
     /// The value that words of a record stand for.
     fn cell_of<'a>(&'a self, part: &Part, words: &[u64]) -> Cell<'a> {
         if !matches!(part.value_type, ValueType::Text | ValueType::Bytes) || part.words == 1 {
-            return part.cell(words, &self.layers);
+            return part.cell(words, self.layers);
         }
-        let texts = self.reader.as_ref().map(|(reader, _)| &reader.texts);
+        let texts = self.reader.map(|reader| &reader.texts);
         let bytes = texts.and_then(|texts| texts.text([words[0], words[1]]));
         match (bytes, part.value_type) {
             (None, _) => Cell::Text("(forgotten: memory was short)"),
@@ -234,7 +271,7 @@ struct Merge<'a> {
     merger: &'a mut Merger,
     /// Those of the worker.
     counters: &'a mut Counters,
-    windows: Vec<Window>,
+    writer: Writer<'a>,
 }
 
 impl Port<Report> for Merge<'_> {
@@ -246,7 +283,7 @@ impl Port<Report> for Merge<'_> {
     }
 
     fn signal(&mut self, signal: Signal) {
-        self.merger.signal(signal, &mut self.windows);
+        self.merger.signal(signal, &mut self.writer);
     }
 }
 
@@ -278,7 +315,14 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn seconds(batch: &Batch) -> Vec<i64> {
+    /// The seconds in which the windows begin that `act` closes.
+    fn seconds(act: impl FnOnce(&mut dyn FnMut(&Batch))) -> Vec<i64> {
+        let mut all = vec![];
+        act(&mut |batch| all.extend(seconds_of(batch)));
+        all
+    }
+
+    fn seconds_of(batch: &Batch) -> Vec<i64> {
         let start = |row: usize| match batch.row(row).cell(0) {
             Cell::Time(time) => time.0 / SECOND,
             other => panic!("no time: {other:?}"),
@@ -298,16 +342,16 @@ mod tests {
             batch.add().push(Cell::Time(Timestamp(second * SECOND)));
         }
         for row in 0..2 {
-            assert_eq!(seconds(rows.take_row(batch.row(row))), [0; 0]);
+            assert_eq!(seconds(|each| rows.take_row(batch.row(row), each)), [0; 0]);
         }
         // The delay is 70 s.
-        assert_eq!(seconds(rows.pass_time(1_079 * SECOND)), [0; 0]);
-        assert_eq!(seconds(rows.pass_time(1_081 * SECOND)), [1_000]);
+        assert_eq!(seconds(|each| rows.pass_time(1_079 * SECOND, each)), [0; 0]);
+        assert_eq!(seconds(|each| rows.pass_time(1_081 * SECOND, each)), [1_000]);
         // A time of before changes nothing.
-        assert_eq!(seconds(rows.pass_time(1_000 * SECOND)), [0; 0]);
-        assert_eq!(seconds(rows.take_row(batch.row(0))), [0; 0]);
+        assert_eq!(seconds(|each| rows.pass_time(1_000 * SECOND, each)), [0; 0]);
+        assert_eq!(seconds(|each| rows.take_row(batch.row(0), each)), [0; 0]);
         assert_eq!(rows.counters().late, 1);
-        assert_eq!(seconds(rows.pass_time(1_100 * SECOND)), [1_010]);
-        assert_eq!(seconds(rows.finish()), [0; 0]);
+        assert_eq!(seconds(|each| rows.pass_time(1_100 * SECOND, each)), [1_010]);
+        assert_eq!(seconds(|each| rows.finish(each)), [0; 0]);
     }
 }

@@ -3,6 +3,7 @@
 mod model;
 mod random;
 
+use crate::listed;
 use std::sync::Arc;
 
 use random::{OwnedRecord, Step};
@@ -44,7 +45,7 @@ fn run(plan: &Arc<Plan>, steps: &[Step], workers: usize, random: &mut Random) ->
                 merge(&mut merger, partials, random);
                 // A merger may be later than the workers.
                 if random.once_in(2) {
-                    windows.extend(merger.advance(*time));
+                    windows.extend(listed(|out| merger.advance(*time, out)));
                 }
             }
         }
@@ -52,8 +53,8 @@ fn run(plan: &Arc<Plan>, steps: &[Step], workers: usize, random: &mut Random) ->
     let partials = workers.iter_mut().flat_map(Aggregator::finish).collect();
     merge(&mut merger, partials, random);
     let last = steps.iter().filter_map(|step| if let Step::Time(time) = step { Some(*time) } else { None });
-    windows.extend(last.max().map_or(vec![], |time| merger.advance(time)));
-    windows.extend(merger.finish());
+    windows.extend(last.max().map_or(vec![], |time| listed(|out| merger.advance(time, out))));
+    windows.extend(listed(|out| merger.finish(out)));
     let mut counters = merger.counters();
     workers.iter().for_each(|worker| counters.add(&worker.counters()));
     assert_eq!(

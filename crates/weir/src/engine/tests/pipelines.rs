@@ -78,12 +78,12 @@ fn a_pipeline_has_the_packets_that_callbacks_have() {
     impl TakeItems for Take<'_> {
         fn take(&mut self, _: usize, item: Item<'_>) -> Next {
             if let Item::Pipeline(part) = item {
-                add(self.1, self.0.take_part(&part));
+                self.0.take_part(&part, &mut |batch| add(self.1, batch));
             }
             Next::Go
         }
         fn finish(&mut self, _: Option<RunEnd<'_>>) {
-            add(self.1, self.0.finish());
+            self.0.finish(&mut |batch| add(self.1, batch));
         }
     }
     engine.subscribe_questions(vec![question], Take(rows, &mut expected)).expect("a right filter");

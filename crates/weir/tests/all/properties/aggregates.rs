@@ -264,8 +264,8 @@ impl TakeItems for Taken<'_> {
             }
             Item::Pipeline(part) => {
                 for asked in self.asked.iter_mut().filter(|asked| asked.question == question) {
-                    let rows = shown(asked.rows.take_part(&part), asked.columns);
-                    asked.got.extend(rows);
+                    let Asked { rows, columns, got, .. } = asked;
+                    rows.take_part(&part, &mut |batch| got.extend(shown(batch, *columns)));
                 }
             }
             Item::Rows(made) => {
@@ -273,8 +273,8 @@ impl TakeItems for Taken<'_> {
                     let cells = (0..row.len()).map(|at| Datum::of(row.cell(at))).collect();
                     self.rows.entry(question).or_default().push(cells);
                     for asked in self.asked.iter_mut().filter(|asked| asked.question == question) {
-                        let rows = shown(asked.rows.take_row(row), asked.columns);
-                        asked.got.extend(rows);
+                        let Asked { rows, columns, got, .. } = asked;
+                        rows.take_row(row, &mut |batch| got.extend(shown(batch, *columns)));
                     }
                 }
             }
@@ -285,8 +285,8 @@ impl TakeItems for Taken<'_> {
 
     fn finish(&mut self, _: Option<weir::RunEnd<'_>>) {
         for asked in self.asked.iter_mut() {
-            let rows = shown(asked.rows.finish(), asked.columns);
-            asked.got.extend(rows);
+            let Asked { rows, columns, got, .. } = asked;
+            rows.finish(&mut |batch| got.extend(shown(batch, *columns)));
         }
     }
 }
