@@ -96,6 +96,7 @@ impl<S: Subscriber> Delivery<S> {
 
     /// Takes back a session that was delivered; returns the bytes that its flow no longer holds.
     pub fn take_back(&mut self, session: Arc<dyn Session>, protocol: usize) -> usize {
+        self.subscriber.release_session();
         let fields = self.matcher.plan.sessions.protocol(protocol).fields;
         let overload = &mut self.streams.overload;
         let is_kept = Arc::strong_count(&session) > 1;

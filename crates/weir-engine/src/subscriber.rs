@@ -278,6 +278,10 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, flow, session);
     }
 
+    /// All questions of this moment have received the last session. Who only compares the next one with it
+    /// lets it go, so that its memory is released here.
+    fn release_session(&mut self) {}
+
     /// The session protocol that a tracked connection has from now on, by number; `None`: none of the wanted
     /// ones.
     fn recognised(&mut self, question: usize, flow: &FlowView<'_>, protocol: Option<usize>) {

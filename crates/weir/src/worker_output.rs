@@ -421,6 +421,10 @@ impl Subscriber for Collector {
         }
     }
 
+    fn release_session(&mut self) {
+        self.last_row = None;
+    }
+
     fn tracked_session(
         &mut self,
         _order: Order,
