@@ -5,5 +5,6 @@
 static ALLOCATOR: weir_memory::Counted<mimalloc::MiMalloc> = weir_memory::Counted(mimalloc::MiMalloc);
 
 fn main() -> std::process::ExitCode {
+    weir_memory::return_soon();
     weir_cli::run_command()
 }
