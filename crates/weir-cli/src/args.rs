@@ -2,6 +2,7 @@
 
 use crate::compiled_in::{HAS_KAFKA, HAS_OTLP};
 use crate::failure::Failure;
+use crate::local_users;
 use crate::metrics::{self, Readers};
 use crate::quantity::{interval, moment, number, seconds, share};
 use crate::recording::RecordingParams;
@@ -111,6 +112,10 @@ pub struct Input {
     /// address
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub metrics: Option<String>,
+    /// Users of this machine who may read `--metrics` and connect to `-w tcp-listen:…`, besides root and the
+    /// one who starts weir: prometheus. May be given several times
+    #[arg(long, value_name = "NAME", value_parser = local_users::id_of, help_heading = "Output")]
+    pub allow_user: Vec<u32>,
     /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS
     #[arg(long, value_name = "HOST[:4317]", value_parser = metrics::collector, hide = !HAS_OTLP, help_heading = "Output")]
     pub otlp: Option<String>,

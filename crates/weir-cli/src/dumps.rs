@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use weir::Compiler;
 use weir::io::ring::{Reader, Ring, Selection, SpoolFiles, TimeRange};
 use weir::io::{CaptureReader, PcapngWriter};
+use weir_guard::files;
 
 /// Threads that write dumps.
 const THREADS: usize = 2;
@@ -91,7 +92,7 @@ impl Dumps {
     /// # Errors
     /// The directory cannot be created; there is no thread.
     pub fn start(place: DumpPlace) -> Result<Self, Failure> {
-        fs::create_dir_all(&place.directory)
+        files::create_directories(&place.directory)
             .map_err(|error| Failure::writing(place.directory.display(), &error))?;
         let shared = Arc::new(Shared {
             place,
@@ -168,7 +169,7 @@ pub fn create_file(directory: &Path, stem: &str) -> Result<(PathBuf, File), Fail
         let path = directory.join(format!("{stem}{again}.pcapng.part"));
         let opened = match path.with_extension("").exists() {
             true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => File::create_new(&path),
+            false => files::create_new(&path),
         };
         match opened {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NAMES_MAX => number += 1,

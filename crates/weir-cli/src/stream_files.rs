@@ -7,18 +7,18 @@
 use crate::failure::{self, Failure};
 use crate::output::FileId;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use weir::io::outlet::{Load, Refused};
 use weir::io::{Outlet, Patience};
 use weir::stream::Stream;
+use weir_guard::files::{self, Opening};
 
 /// Buffer size: bytes are written in pieces of about this size.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -122,11 +122,11 @@ impl Files {
 
     /// Creates or empties the file.
     fn create(&self, path: &Path) -> io::Result<(File, FileId)> {
-        let creation = if is_temporary(path) { Creation::New } else { Creation::Emptied };
-        let create = || open(path, creation);
+        let opening = if is_temporary(path) { Opening::New } else { Opening::Kept };
+        let create = || open(path, opening);
         let file = create().or_else(|error| match error.kind() {
             // Create the directory with the first file.
-            ErrorKind::NotFound => fs::create_dir_all(&self.directory).and_then(|()| create()),
+            ErrorKind::NotFound => files::create_directories(&self.directory).and_then(|()| create()),
             _ => Err(error),
         })?;
         let about = file.metadata()?;
@@ -143,7 +143,7 @@ impl Files {
 
     /// Opens a file that was created.
     fn reopen(&self, path: &Path, id: &FileId) -> io::Result<File> {
-        let file = open(path, Creation::None)?;
+        let file = open(path, Opening::Existing)?;
         match FileId::of(&file.metadata()?) == *id {
             true => Ok(file),
             false => Err(io::Error::other("another file has taken its place")),
@@ -200,29 +200,9 @@ fn is_temporary(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes()))
 }
 
-/// Whether opening a file creates it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Creation {
-    /// The file exists.
-    None,
-    /// The file is created unless it exists.
-    Emptied,
-    /// The file must not exist.
-    New,
-}
-
 /// Opens a file for writing. Links are not followed, and pipes are not waited for.
-fn open(path: &Path, creation: Creation) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = File::options();
-    options.write(true).create(creation == Creation::Emptied).create_new(creation == Creation::New);
-    let opened = options.custom_flags(flags.bits() as i32).open(path);
-    opened.map_err(|error| match error.raw_os_error() {
-        Some(number) if number == Errno::LOOP.raw_os_error() => {
-            io::Error::other("a symbolic link, which is not followed")
-        }
-        _ => error,
-    })
+fn open(path: &Path, opening: Opening) -> io::Result<File> {
+    files::open(path, opening, OFlags::NONBLOCK)
 }
 
 impl StreamFile {

@@ -59,10 +59,12 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     dumps: Option<PathBuf>,
     /// Serve the API of the recorder over HTTP, at http://ADDR/api/v1/: 9465 (or 127.0.0.1:9465, [::1]:9465).
-    /// Other hosts can ask only with --api-token-file
-    #[arg(long, value_name = "[HOST:]PORT")]
+    /// A message has the address with a new token. Other hosts can ask only with --api-token-file.
+    /// unix:PATH: at a socket file instead, for those to whom its rights (0600) are given
+    #[arg(long, value_name = "[HOST:]PORT|unix:PATH")]
     api: Option<String>,
-    /// The file with the token that clients of the API need: at least 16 letters in its first line
+    /// The file with the token that clients of the API need: at least 16 letters in its first line. Only its
+    /// owner may be able to read it
     #[arg(long, value_name = "FILE")]
     api_token_file: Option<PathBuf>,
     /// Serve a page for browsers, too, at the address of --api. Default: 127.0.0.1:9465

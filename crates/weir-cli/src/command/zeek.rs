@@ -59,7 +59,8 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     // All logs share one filter: report a mistake in it once.
     let program = &args.input.program;
     input::compiler(&program.stack)?.check_filter(&filter, program.bpf)?;
-    std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
+    weir_guard::files::create_directories(dir)
+        .map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
     let format: Format = args.format.parse().map_err(Failure::new)?;
     let ending = if format.is_columnar() { format.label() } else { "log" };
     let spec = |path: &str, ask: &str| {

@@ -27,6 +27,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_guard::files;
 
 pub use segment::RECORD_BYTES_MAX;
 
@@ -94,7 +95,7 @@ impl Spool {
     /// The directory cannot be used; [`ErrorKind::WouldBlock`]: another process, or another output, uses the
     /// spool.
     pub fn open(directory: &Path, bytes_max: u64, context: Arc<[u8]>) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
+        files::create_directories(directory)?;
         let lock = File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {

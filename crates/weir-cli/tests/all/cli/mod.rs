@@ -18,6 +18,7 @@ mod formats;
 mod killed;
 mod ndpi;
 mod outputs;
+mod private;
 mod questions;
 mod records;
 mod rotation;
