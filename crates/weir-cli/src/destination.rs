@@ -255,6 +255,14 @@ impl Destination {
         }
     }
 
+    /// Writes rows that have waited for long, as far as the format lets them wait.
+    pub fn keep_rows(&mut self) {
+        if let Writer::Rows(sink) = &mut self.writer {
+            let kept = sink.flush().map_err(|error| self.unwritten(&error));
+            self.keep_failure(kept);
+        }
+    }
+
     /// Completes the output; `count` is the number of answers.
     pub fn complete(&mut self, count: u64) {
         if matches!(self.writer, Writer::Closed) {
