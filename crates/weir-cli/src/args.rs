@@ -353,10 +353,11 @@ pub struct Contents {
     /// rows name its path. Bytes that are missing in the capture are zeros
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub extract: Option<PathBuf>,
-    /// With --extract: write at most this many bytes (1G), and cut the contents beyond. Default: no bound
+    /// With --extract: write at most this many bytes and files (1G, 1G/5000), and cut the contents beyond.
+    /// Default: 100 000 files, and 100G or half of the free space, whichever is less
     #[arg(
         long,
-        value_name = "BYTES",
+        value_name = "BYTES[/FILES]",
         requires = "extract",
         allow_hyphen_values = true,
         help_heading = "Output"

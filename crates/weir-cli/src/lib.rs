@@ -49,6 +49,7 @@ mod dumps;
 mod export;
 mod extraction;
 mod failure;
+mod file_budget;
 mod file_options;
 mod first_connections;
 mod form;

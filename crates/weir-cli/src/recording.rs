@@ -1,6 +1,6 @@
 //! Records the packets of a run: a ring in memory, which other processes read, and its spool on the disk.
 
-use crate::dumps::{DumpAsker, DumpCounters, DumpPlace, Dumps};
+use crate::dumps::{DumpAsker, DumpBounds, DumpCounters, DumpPlace, Dumps};
 use crate::failure::Failure;
 use crate::server_ports::service;
 use crate::thresholds::Around;
@@ -41,6 +41,8 @@ pub struct RecordingParams {
     pub rules: Vec<PathBuf>,
     /// The directory of dumps.
     pub dumps: Option<PathBuf>,
+    /// Their bounds, as stated.
+    pub dumps_max: Option<String>,
     /// The API over HTTP.
     pub api: Option<ApiParams>,
 }
@@ -108,14 +110,15 @@ impl RecordingCounters {
             ]);
         }
         if let Some(dumps) = &self.dumps {
-            let DumpCounters { written, packets, refused, lost, failed } = dumps.counters();
+            let DumpCounters { written, packets, refused, cut, lost, failed } = dumps.counters();
             all.extend([
                 ("dumps", count(written), "Dumps that are complete."),
                 ("dump_packets", count(packets), "Packets in dumps that are complete."),
+                ("dumps_refused", count(refused), "Dumps that were not begun, because there were too many."),
                 (
-                    "dumps_refused",
-                    count(refused),
-                    "Dumps that were not begun, because there were too many at a time.",
+                    "dumps_cut",
+                    count(cut),
+                    "Dumps that ended before their packets, because there was no room.",
                 ),
                 ("dump_lost", count(lost), "Packets that left the ring before they were dumped."),
                 ("dumps_failed", count(failed), "Dumps that could not be written."),
@@ -234,7 +237,8 @@ impl RecordingParams {
         let dumps = self.dumps.as_ref().map(|place| {
             let (ring, compiler) = (ring.clone(), compiler.clone());
             let spool = directory.clone().map(SpoolFiles::new);
-            Dumps::start(DumpPlace { ring, spool, directory: place.clone(), compiler })
+            let bounds = DumpBounds::of(self.dumps_max.as_deref(), place)?;
+            Dumps::start(DumpPlace { ring, spool, directory: place.clone(), compiler, bounds })
         });
         let dumps = dumps.transpose()?;
         let recorder = Recorder {

@@ -5,6 +5,7 @@
 //! overwritten.
 
 use crate::failure::{self, Failure};
+use crate::file_budget::FileBudget;
 use crate::output::FileId;
 use rustix::fs::OFlags;
 use std::collections::HashMap;
@@ -32,6 +33,8 @@ pub struct Files {
     /// The thread that writes.
     outlet: Arc<Outlet>,
     patience: Patience,
+    /// How many files there may be, and how large.
+    budget: FileBudget,
     /// Streams so far by file name, with a number for each: connections may reuse ports.
     names: Mutex<HashMap<String, (String, u32)>>,
     /// The first failure.
@@ -51,17 +54,26 @@ pub struct StreamFile {
     buffer: Vec<u8>,
     at: u64,
     files: Arc<Files>,
+    /// Whether the budget has a place for the file, once it has bytes; and the bytes that it has taken.
+    has_place: Option<bool>,
+    taken_bytes: u64,
+    is_cut: bool,
 }
 
 impl Files {
     /// Files in this directory, which is created with the first file. `inputs` are not overwritten; `outlet`
-    /// writes.
-    pub fn new(directory: PathBuf, inputs: Vec<FileId>, outlet: Arc<Outlet>, patience: Patience) -> Self {
+    /// writes, as far as the budget allows.
+    pub fn new(
+        directory: PathBuf,
+        inputs: Vec<FileId>,
+        (outlet, patience): (Arc<Outlet>, Patience),
+        budget: FileBudget,
+    ) -> Self {
         let (names, fault, lost_bytes) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
-        Self { directory, inputs, outlet, patience, names, fault, lost_bytes }
+        Self { directory, inputs, outlet, patience, budget, names, fault, lost_bytes }
     }
 
-    /// The file of a stream. It is created at the first byte.
+    /// The file of a stream, which has bytes.
     pub fn of(self: &Arc<Self>, stream: &Stream<'_, '_>) -> StreamFile {
         let [(src, src_port), (dst, dst_port)] = stream.endpoints();
         let mut name = format!("{}.{src_port:05}-{}.{dst_port:05}", digits(src), digits(dst));
@@ -70,6 +82,13 @@ impl Files {
         }
         let uid = stream.uid();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() as u64 >= self.budget.bounds().files && !names.contains_key(&name) {
+            // No file would have the name, and names are kept to the end.
+            let mut file = self.named(&name);
+            file.has_place = Some(false);
+            self.budget.refuse();
+            return file;
+        }
         // All streams between the same endpoints belong to one worker, so their numbers do not depend on the
         // number of workers.
         let (last, number) = names.entry(name.clone()).or_insert((uid.clone(), 0));
@@ -85,7 +104,22 @@ impl Files {
     /// A file of this name, created at the first byte.
     pub fn named(self: &Arc<Self>, name: &str) -> StreamFile {
         let path = self.directory.join(name).into();
-        StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(self) }
+        let (files, has_place) = (Arc::clone(self), None);
+        StreamFile {
+            path,
+            created: Arc::default(),
+            buffer: vec![],
+            at: 0,
+            files,
+            has_place,
+            taken_bytes: 0,
+            is_cut: false,
+        }
+    }
+
+    /// What became of the bounds.
+    pub fn budget(&self) -> &FileBudget {
+        &self.budget
     }
 
     /// A file that is to be [kept](StreamFile::keep) or [removed](StreamFile::remove). Its name in the
@@ -206,8 +240,39 @@ fn open(path: &Path, opening: Opening) -> io::Result<File> {
 }
 
 impl StreamFile {
-    /// Writes bytes at `offset` of the stream; missing bytes stay a hole.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+    /// Writes bytes at `offset` of the stream; missing bytes stay a hole. Returns the number of bytes for which
+    /// the budget has room: without room, the file ends.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> usize {
+        let fits = self.reserve(bytes.len());
+        if fits > 0 {
+            self.append(offset, &bytes[..fits]);
+        }
+        fits
+    }
+
+    /// Takes room for bytes; returns the number that fits.
+    fn reserve(&mut self, bytes: usize) -> usize {
+        let budget = &self.files.budget;
+        let has_place = *self.has_place.get_or_insert_with(|| {
+            let has_place = budget.add_file();
+            if !has_place {
+                budget.refuse();
+            }
+            has_place
+        });
+        if !has_place || self.is_cut {
+            return 0;
+        }
+        let fits = budget.take(bytes);
+        self.taken_bytes += fits as u64;
+        if fits < bytes {
+            self.is_cut = true;
+            budget.cut();
+        }
+        fits
+    }
+
+    fn append(&mut self, offset: u64, bytes: &[u8]) {
         if offset != self.at + self.buffer.len() as u64 {
             self.flush();
             self.at = offset;
@@ -224,8 +289,13 @@ impl StreamFile {
     }
 
     /// Gives a [temporary](Files::temporary) file its final name in the directory. A file of that name is
-    /// replaced, unless it is an input or no regular file.
-    pub fn keep(&mut self, name: &str) {
+    /// replaced, unless it is an input or no regular file. Returns `false` if the budget has no place for it.
+    pub fn keep(&mut self, name: &str) -> bool {
+        // Also of a file without bytes.
+        self.reserve(0);
+        if self.has_place == Some(false) {
+            return false;
+        }
         self.flush();
         let target = self.files.directory.join(name);
         self.post(move |files, path, created| {
@@ -236,11 +306,15 @@ impl StreamFile {
                 let _ = fs::remove_file(path);
             }
         });
+        true
     }
 
     /// Removes a [temporary](Files::temporary) file.
     pub fn remove(&mut self) {
         self.buffer.clear();
+        if self.has_place.take() == Some(true) {
+            self.files.budget.give_back(std::mem::take(&mut self.taken_bytes));
+        }
         self.post(|files, path, created| {
             if let Some(Some(_)) = created.get()
                 && let Err(error) = fs::remove_file(path)
@@ -301,6 +375,7 @@ fn digits(address: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_budget::FileBounds;
 
     #[test]
     fn bytes_that_a_blocked_directory_does_not_accept_are_counted() {
@@ -308,11 +383,10 @@ mod tests {
         let (release, released) = std::sync::mpsc::channel::<()>();
         let patience = Patience::of(std::time::Duration::ZERO);
         let outlet = Arc::new(Outlet::new(patience.clone()));
-        let files = Arc::new(Files::new(directory.clone(), vec![], Arc::clone(&outlet), patience));
-        let file = |name: &str| {
-            let path = directory.join(name).into();
-            StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(&files) }
-        };
+        let budget = FileBudget::new("--files-max", FileBounds { bytes: 1 << 20, files: 9 }, &directory);
+        let outlet_and_patience = (Arc::clone(&outlet), patience);
+        let files = Arc::new(Files::new(directory.clone(), vec![], outlet_and_patience, budget));
+        let file = |name: &str| files.named(name);
         let full = Load { rows: 0, bytes: weir::io::outlet::QUEUE_BYTES_MAX };
         let blocked = Box::new(move || {
             let _ = released.recv();

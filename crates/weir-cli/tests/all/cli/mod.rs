@@ -12,6 +12,7 @@ mod everyday;
 mod export;
 mod extract;
 mod fifteen;
+mod file_bounds;
 mod files;
 mod fmt;
 mod formats;
