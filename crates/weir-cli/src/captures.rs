@@ -4,6 +4,7 @@
 use crate::args::Input;
 use crate::failure::Failure;
 use crate::listener::Listener;
+use crate::memory;
 use crate::output;
 use crate::quantity::bytes;
 use crate::recording::{RecordWriter, RecordedPart, Recorder};
@@ -130,6 +131,7 @@ impl Captures {
         findings: &Findings,
         ender: &Ender,
     ) -> Result<Self, Failure> {
+        memory::check(input)?;
         let signal = Arc::clone(&ender.0);
         let is_live = output::is_live(input);
         if !input.interface.is_empty() {

@@ -64,6 +64,7 @@ mod listener;
 mod live_clock;
 mod loaded_rules;
 mod local_users;
+mod machine_memory;
 mod memory;
 mod merged_logs;
 mod metrics;

@@ -17,6 +17,7 @@ mod files;
 mod fmt;
 mod formats;
 mod killed;
+mod memory_claims;
 mod ndpi;
 mod outputs;
 mod private;
