@@ -162,7 +162,8 @@ pub struct Input {
 /// Options of the rights of a live run.
 #[derive(ClapArgs, Clone, Default)]
 pub struct SandboxArgs {
-    /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user
+    /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user. Default
+    /// for root: the user in /etc/weir/user, if the file is there
     #[arg(long, value_name = "NAME[:GROUP]", help_heading = "Capture")]
     pub user: Option<String>,
     /// Permit to write files below this directory, too: for questions that come during the run. May be given

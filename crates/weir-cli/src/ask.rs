@@ -178,7 +178,13 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         if let Some(params) = &input.recording {
             writable.extend(params.writable()?);
         }
-        sandbox::enter(input, &writable)?;
+        // Also a question that ends changes the filters of the others.
+        let has_ends = specs.len() > 1 && specs.iter().any(|spec| spec.limit.is_some());
+        let can_change = socket.is_some() || reload.is_some() || has_ends;
+        if !can_change || input.recording.is_some() {
+            captures.fix();
+        }
+        sandbox::enter(input, &writable, captures.loader())?;
         // The times of other inputs may be those of a capture that is replayed.
         live_clock::start(&set)?;
     }

@@ -24,8 +24,8 @@ use weir_guard::files;
 
 /// Threads that write dumps.
 const THREADS: usize = 2;
-/// Dumps at the same time, each with an open file, if the system allows as many; further ones are refused, and
-/// counted.
+/// Dumps at the same time, each with an open file, if the system allows as many; further ones are refused,
+/// and counted.
 const DUMPS_MAX: usize = 256;
 /// How long the files of earlier dumps are not counted again, when there is no room for a new one.
 const COUNTED: Duration = Duration::from_secs(10);

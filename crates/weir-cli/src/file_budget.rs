@@ -1,8 +1,8 @@
 //! Bounds of the files that traffic makes: those of streams, of extracted contents, and dumps.
 //!
 //! Whoever sends packets decides how many connections, contents and matches there are: a megabyte of hostile
-//! traffic can ask for thousands of files. A budget says how many files a directory gets and how many bytes they
-//! have; what exceeds it is counted, and said once with the option that changes it.
+//! traffic can ask for thousands of files. A budget says how many files a directory gets and how many bytes
+//! they have; what exceeds it is counted, and said once with the option that changes it.
 
 use crate::failure::Failure;
 use crate::quantity::bytes;

@@ -68,8 +68,8 @@ thread_local! {
     static READS_AGAIN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// From now on, this thread reads files a second time: those of a reload. A pipe gave its text the first time,
-/// and would never end.
+/// From now on, this thread reads files a second time: those of a reload. A pipe gave its text the first
+/// time, and would never end.
 pub fn read_again() {
     READS_AGAIN.set(true);
 }

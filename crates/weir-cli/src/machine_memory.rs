@@ -32,7 +32,8 @@ pub fn total_bytes() -> Option<u64> {
     machine("MemTotal:").into_iter().chain(groups.iter().map(|group| group.limit_bytes)).min()
 }
 
-/// What could be taken when this was called first: of the machine, or of the control group that has the least.
+/// What could be taken when this was called first: of the machine, or of the control group that has the
+/// least.
 pub fn available_at_start() -> Option<&'static Available> {
     static AVAILABLE: OnceLock<Option<Available>> = OnceLock::new();
     let look = || {

@@ -90,7 +90,8 @@ pub struct QuestionSpec {
     /// For `files`: a directory for the contents of the files.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub extract: Option<PathBuf>,
-    /// For `files`: maximum number of bytes of all extracted contents, and of the contents, such as `1G/5000`.
+    /// For `files`: maximum number of bytes of all extracted contents, and of the contents, such as
+    /// `1G/5000`.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
     pub extract_max: Option<String>,
     /// For `streams` and `match`: process only the first bytes of each stream, such as `10k` or `dns:1k`.

@@ -240,8 +240,8 @@ fn open(path: &Path, opening: Opening) -> io::Result<File> {
 }
 
 impl StreamFile {
-    /// Writes bytes at `offset` of the stream; missing bytes stay a hole. Returns the number of bytes for which
-    /// the budget has room: without room, the file ends.
+    /// Writes bytes at `offset` of the stream; missing bytes stay a hole. Returns the number of bytes for
+    /// which the budget has room: without room, the file ends.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> usize {
         let fits = self.reserve(bytes.len());
         if fits > 0 {

@@ -120,7 +120,8 @@ impl State {
         }
     }
 
-    /// Completes a row group whose first row has waited for this time, so that a killed process loses no more.
+    /// Completes a row group whose first row has waited for this time, so that a killed process loses no
+    /// more.
     fn complete_older_than(&mut self, age: Duration) -> io::Result<()> {
         let is_old = self.waits_since.is_some_and(|since| since.elapsed() >= age);
         if !is_old || matches!(self.writer.inner(), Place::Stream(_)) {
@@ -132,8 +133,8 @@ impl State {
         self.place_footer(true)
     }
 
-    /// Ends the file with a footer of the row groups so far, unless it has one. `is_due`: although the data is
-    /// smaller than the footer.
+    /// Ends the file with a footer of the row groups so far, unless it has one. `is_due`: although the data
+    /// is smaller than the footer.
     fn place_footer(&mut self, is_due: bool) -> io::Result<()> {
         let groups = self.writer.flushed_row_groups().len();
         if groups == self.described_groups && !is_due || matches!(self.writer.inner(), Place::Stream(_)) {

@@ -59,7 +59,8 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     dumps: Option<PathBuf>,
     /// The most bytes and files of dumps in the directory, and the longest time of one: 10G, 10G/5000,
-    /// 10G/5000/24h. Default: 10 000 files of an hour each, and 100G or half of the free space, whichever is less
+    /// 10G/5000/24h. Default: 10 000 files of an hour each, and 100G or half of the free space, whichever is
+    /// less
     #[arg(long, value_name = "BYTES[/FILES[/TIME]]", requires = "dumps")]
     dumps_max: Option<String>,
     /// Serve the API of the recorder over HTTP, at http://ADDR/api/v1/: 9465 (or 127.0.0.1:9465, [::1]:9465).

@@ -38,8 +38,8 @@ struct Args {
     /// the other
     #[arg(short = 'o', long = "output", value_name = "DIR|-")]
     output: Option<PathBuf>,
-    /// With -o DIR: write at most this many bytes and files (1G, 1G/5000). Default: 100 000 files, and 100G or
-    /// half of the free space, whichever is less
+    /// With -o DIR: write at most this many bytes and files (1G, 1G/5000). Default: 100 000 files, and 100G
+    /// or half of the free space, whichever is less
     #[arg(long, value_name = "BYTES[/FILES]", allow_hyphen_values = true)]
     files_max: Option<String>,
     /// Format of rows. Default: table on a terminal, JSON lines otherwise

@@ -80,7 +80,7 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         let mut places = sandbox::writable(&input.sandbox, &[], None);
         // Recordings.
         places.push(PathBuf::from("."));
-        sandbox::enter(input, &places)?;
+        sandbox::enter(input, &places, captures.loader())?;
     }
     let published = metrics::publish(input.readers(), &[], &watch, &set.totals)?;
     let leaving = Leaving::of(captures.ender());
