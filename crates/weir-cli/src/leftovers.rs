@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use weir::io::{Format, complete_parquet};
 use weir::packet::Timestamp;
+use weir_guard::files;
 
 /// Bytes at the end of a text that may be a part of a row.
 const ROW_BYTES_MAX: u64 = 64 << 20;
@@ -54,7 +55,7 @@ fn of(output: &Path) -> Vec<PathBuf> {
 
 /// The name of the completed file; `None` if another process still writes it, or it was empty.
 fn complete_one(path: &Path, output: &Path, form: Form) -> io::Result<Option<PathBuf>> {
-    let mut file = File::options().read(true).write(true).open(path)?;
+    let mut file = files::open_own(path)?;
     if file.try_lock().is_err() {
         return Ok(None);
     }

@@ -2,9 +2,8 @@
 //! possible.
 //!
 //! * Another user (`--user`), and no capabilities. One thread that sees neither packets nor clients keeps
-//! those
-//!   that load filters into the kernel ([`Loader`]), as long as questions can change. Sockets and rings stay
-//!   open, and nothing is opened again.
+//!   those that load filters into the kernel ([`Loader`]), as long as questions can change. Sockets and rings
+//!   stay open, and nothing is opened again.
 //! * `no_new_privs`: programs with more rights are of no use.
 //! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace` and `mount`, and no
 //!   process can be made, only threads.

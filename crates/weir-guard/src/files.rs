@@ -62,6 +62,44 @@ pub fn open(path: &Path, opening: Opening, flags: OFlags) -> io::Result<File> {
         Opening::New => options.create_new(true),
         Opening::Existing => &mut options,
     };
+    open_unlinked(path, &mut options, flags)
+}
+
+/// Opens a file for reading and writing, which is created unless it exists.
+///
+/// # Errors
+/// As [`open`].
+pub fn create_to_read(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(FILE_MODE);
+    open_unlinked(path, &mut options, OFlags::empty())
+}
+
+/// Opens a file for writing that must exist.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_existing(path: &Path) -> io::Result<File> {
+    open(path, Opening::Existing, OFlags::empty())
+}
+
+/// Opens a file that an earlier process of this user has written, for reading and writing. In a directory
+/// where others can write, a file with the right name may be one of theirs, or a second name of one that is
+/// none of its business.
+///
+/// # Errors
+/// Those of the system; the file is no regular one, of another user, or has several names.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let file = open_unlinked(path, OpenOptions::new().read(true).write(true), OFlags::NONBLOCK)?;
+    let about = file.metadata()?;
+    let is_own = about.uid() == rustix::process::geteuid().as_raw();
+    match about.is_file() && is_own && about.nlink() == 1 {
+        true => Ok(file),
+        false => Err(io::Error::other("a file of another user, or one with several names")),
+    }
+}
+
+fn open_unlinked(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::Result<File> {
     let nofollow = if is_own_descriptor(path) { OFlags::empty() } else { OFlags::NOFOLLOW };
     // The bits of the system's flags, as its calls take them.
     let opened = options.custom_flags((flags | nofollow).bits().cast_signed()).open(path);
@@ -186,6 +224,24 @@ mod tests {
         create(Path::new("/dev/null")).expect("it is there").write_all(b"x").expect("it takes all");
         for other in ["/dev/fd/x", "/proc/1/fd/1", "/dev/shm/stdout", "dev/stdout", "/dev/stdout/x"] {
             assert!(!is_own_descriptor(Path::new(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn only_own_files_with_one_name_are_taken_over() {
+        let place = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| place.path().join(name);
+        create_to_read(&at("own")).expect("a file").write_all(b"x").expect("room");
+        assert_eq!((mode(&at("own")), open_own(&at("own")).is_ok()), (0o600, true));
+        symlink(at("own"), at("link")).expect("a link");
+        assert!(open_own(&at("link")).is_err() && create_to_read(&at("link")).is_err());
+        assert!(open_own(place.path()).is_err() && open_own(&at("missing")).is_err());
+        fs::hard_link(at("own"), at("second")).expect("a name");
+        assert!(open_own(&at("own")).is_err());
+        if rustix::process::geteuid().is_root() {
+            fs::remove_file(at("second")).expect("it is there");
+            std::os::unix::fs::chown(at("own"), Some(65534), None).expect("root may");
+            assert!(open_own(&at("own")).is_err());
         }
     }
 

@@ -96,7 +96,7 @@ impl Spool {
     /// spool.
     pub fn open(directory: &Path, bytes_max: u64, context: Arc<[u8]>) -> io::Result<Self> {
         files::create_directories(directory)?;
-        let lock = File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
+        let lock = files::create_to_read(&directory.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let message =
@@ -114,7 +114,7 @@ impl Spool {
         }
         segments.sort_by_key(|segment| segment.number);
         let position = directory.join("position");
-        let position = File::options().create(true).truncate(false).read(true).write(true).open(position)?;
+        let position = files::create_to_read(&position)?;
         let acknowledged = read_position(&position)?;
         let newest = segments.last().map_or(0, |segment| segment.number);
         let mut spool = Self {
@@ -259,7 +259,7 @@ impl Spool {
         if let Some(cut) = self.segments.iter_mut().find(|one| one.number == segment.number) {
             cut.size = self.cursor.byte;
         }
-        File::options().write(true).open(self.path_of(segment.number))?.set_len(self.cursor.byte)
+        files::open_existing(&self.path_of(segment.number))?.set_len(self.cursor.byte)
     }
 
     /// Deletes the first message that was read: its receiver has it.

@@ -183,7 +183,7 @@ fn complete_killed(directory: &Path) {
         if !is_file || !name.to_str().is_some_and(is_ours) {
             continue;
         }
-        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        let Ok(file) = files::open_own(&path) else { continue };
         if file.try_lock().is_err() {
             continue;
         }
