@@ -116,6 +116,9 @@ pub struct Input {
     /// one who starts weir: prometheus. May be given several times
     #[arg(long, value_name = "NAME", value_parser = local_users::id_of, help_heading = "Output")]
     pub allow_user: Vec<u32>,
+    /// The group of new files and directories may read them, too (0640, 0750). Default: their owner alone
+    #[arg(long, help_heading = "Output")]
+    pub group_read: bool,
     /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS
     #[arg(long, value_name = "HOST[:4317]", value_parser = metrics::collector, hide = !HAS_OTLP, help_heading = "Output")]
     pub otlp: Option<String>,

@@ -101,7 +101,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
             "no input: name a capture file, as in `weir {first} FILE`, or an interface, as in `weir {first} -i eth0`"
         )));
     }
-    local_users::begin(&input.allow_user);
+    local_users::begin(&input.allow_user, input.group_read);
     let options = input::options(&input.program, Some(input))?;
     let stats = stats || terminal::is_verbose();
     // Only such a filter needs to know; reading the first packets of all files takes time.

@@ -62,11 +62,8 @@ fn complete_one(path: &Path, output: &Path, form: Form) -> io::Result<Option<Pat
     // Names have whole seconds.
     let last = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     match form {
-        Form::Rows(Format::Parquet) => {
-            if complete_parquet(&file)? == 0 {
-                file.set_len(0)?;
-            }
-        }
+        Form::Rows(Format::Parquet) if complete_parquet(&file)? == 0 => file.set_len(0)?,
+        Form::Rows(Format::Parquet) => {}
         Form::Rows(format) if !format.is_columnar() => cut_to_whole_lines(&mut file)?,
         // Readers of the other formats stop before a part of a packet or of a batch.
         _ => {}

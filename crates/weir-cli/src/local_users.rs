@@ -1,8 +1,10 @@
-//! Which users of this machine may connect to ports that ask for no token (`--allow-user`).
+//! Which users of this machine may connect to ports that ask for no token (`--allow-user`), and whether files
+//! are for a group (`--group-read`).
 
 use nix::unistd::{Uid, User};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
+use weir_guard::files;
 use weir_guard::peers::{self, Refused};
 
 /// Users whose refusal was reported; further ones are refused silently.
@@ -10,9 +12,13 @@ const REPORTED_MAX: usize = 64;
 
 static REPORTED: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
 
-/// Keeps who has started the process, and admits these users, too. To be called before rights are given up.
-pub fn begin(allowed: &[u32]) {
+/// Keeps who has started the process, and admits these users, too; `is_for_group`: files are for their group,
+/// too. To be called before rights are given up, and before files are made.
+pub fn begin(allowed: &[u32], is_for_group: bool) {
     peers::begin(allowed, report);
+    if is_for_group {
+        files::let_group_read();
+    }
 }
 
 /// The number of a user, by name or as a number.

@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn a_thread_has_what_it_keeps_and_cannot_get_more() {
         if !geteuid().is_root() {
-            return eprintln!("skipped: only root has rights to give up");
+            return say!("skipped: only root has rights to give up");
         }
         let place = tempfile::tempdir().expect("a directory");
         let (inside, outside) = (place.path().join("inside"), place.path().join("outside"));
@@ -454,7 +454,7 @@ mod tests {
     fn a_thread_without_the_loader_may_only_use_maps() {
         let load = || weir::link::trial::Assignment::new().map(drop);
         if let Err(error) = load() {
-            return eprintln!("skipped: programs cannot be loaded into the kernel: {error}");
+            return say!("skipped: programs cannot be loaded into the kernel: {error}");
         }
         let restricted = std::thread::spawn(move || {
             thread::set_no_new_privs(true).expect("every thread may");

@@ -10,11 +10,29 @@ use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rights of new files.
 const FILE_MODE: u32 = 0o600;
 /// Rights of new directories.
 const DIRECTORY_MODE: u32 = 0o700;
+/// What a group may do with both, if it is let read.
+const GROUP_FILE_MODE: u32 = 0o040;
+const GROUP_DIRECTORY_MODE: u32 = 0o050;
+
+/// New files and directories are for their group, too.
+static IS_FOR_GROUP: AtomicBool = AtomicBool::new(false);
+
+/// From now on, the group of new files and directories may read them. The user of the process asks for that:
+/// programs that read logs are often other users.
+pub fn let_group_read() {
+    IS_FOR_GROUP.store(true, Ordering::Relaxed);
+}
+
+/// The rights of a new file or directory.
+fn mode(own: u32, of_group: u32) -> u32 {
+    if IS_FOR_GROUP.load(Ordering::Relaxed) { own | of_group } else { own }
+}
 
 /// How a file is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +73,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Those of the system; the path is a link.
 pub fn open(path: &Path, opening: Opening, flags: OFlags) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).mode(FILE_MODE);
+    options.write(true).mode(mode(FILE_MODE, GROUP_FILE_MODE));
     match opening {
         Opening::Emptied => options.create(true).truncate(true),
         Opening::Kept => options.create(true),
@@ -71,7 +89,7 @@ pub fn open(path: &Path, opening: Opening, flags: OFlags) -> io::Result<File> {
 /// As [`open`].
 pub fn create_to_read(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).mode(FILE_MODE);
+    options.read(true).write(true).create(true).mode(mode(FILE_MODE, GROUP_FILE_MODE));
     open_unlinked(path, &mut options, OFlags::empty())
 }
 
@@ -115,7 +133,7 @@ fn open_unlinked(path: &Path, options: &mut OpenOptions, flags: OFlags) -> io::R
 /// Those of the system; the path is a link that another user made.
 pub fn create_directories(path: &Path) -> io::Result<()> {
     refuse_foreign_link(path)?;
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
+    DirBuilder::new().recursive(true).mode(mode(DIRECTORY_MODE, GROUP_DIRECTORY_MODE)).create(path)
 }
 
 /// Rejects a directory that is a link of another user. Links of this user and of root are as good as the
@@ -180,7 +198,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    fn mode(path: &Path) -> u32 {
+    fn mode_of(path: &Path) -> u32 {
         fs::metadata(path).expect("it exists").permissions().mode() & 0o777
     }
 
@@ -190,15 +208,15 @@ mod tests {
         let directory = place.path().join("a/b");
         create_directories(&directory).expect("a directory");
         create_directories(&directory).expect("it is there");
-        assert_eq!((mode(&directory), mode(&place.path().join("a"))), (0o700, 0o700));
+        assert_eq!((mode_of(&directory), mode_of(&place.path().join("a"))), (0o700, 0o700));
         let file = directory.join("f");
         create(&file).expect("a file").write_all(b"x").expect("room");
         create_new(&directory.join("g")).expect("a file");
-        assert_eq!((mode(&file), mode(&directory.join("g"))), (0o600, 0o600));
+        assert_eq!((mode_of(&file), mode_of(&directory.join("g"))), (0o600, 0o600));
         // The rights of an existing file are its owner's choice.
         fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).expect("its owner may");
         create(&file).expect("a file");
-        assert_eq!((mode(&file), fs::read(&file).expect("text").len()), (0o640, 0));
+        assert_eq!((mode_of(&file), fs::read(&file).expect("text").len()), (0o640, 0));
     }
 
     #[test]
@@ -232,7 +250,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory");
         let at = |name: &str| place.path().join(name);
         create_to_read(&at("own")).expect("a file").write_all(b"x").expect("room");
-        assert_eq!((mode(&at("own")), open_own(&at("own")).is_ok()), (0o600, true));
+        assert_eq!((mode_of(&at("own")), open_own(&at("own")).is_ok()), (0o600, true));
         symlink(at("own"), at("link")).expect("a link");
         assert!(open_own(&at("link")).is_err() && create_to_read(&at("link")).is_err());
         assert!(open_own(place.path()).is_err() && open_own(&at("missing")).is_err());

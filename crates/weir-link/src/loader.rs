@@ -93,7 +93,7 @@ mod tests {
         let (sender, done) = channel();
         for one in [&none, &loader] {
             let sender = sender.clone();
-            one.run(move || drop(sender.send(()))).expect("a thread");
+            one.run(move || sender.send(()).expect("somebody waits")).expect("a thread");
             done.recv().expect("the job is done");
         }
         loader.clone().end();

@@ -14,6 +14,7 @@ const OF_THE_COMMAND: &[&str] = &[
     "monitor",
     "metrics",
     "allow-user",
+    "group-read",
     "user",
     "write-to",
     "no-sandbox",

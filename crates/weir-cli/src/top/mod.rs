@@ -73,7 +73,7 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         stats: terminal::is_verbose(),
         notes: &[],
     };
-    local_users::begin(&input.allow_user);
+    local_users::begin(&input.allow_user, input.group_read);
     let captures = runner.open(Hangup::Ends)?;
     // Threads have the rights of the one that starts them, so threads come later.
     if !input.interface.is_empty() {

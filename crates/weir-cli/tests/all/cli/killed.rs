@@ -196,7 +196,7 @@ fn the_next_run_completes_the_logs_of_a_killed_one() {
         assert!(!part.exists(), "{format}: {said}");
         let completed = said.lines().find_map(|line| {
             let path = line.split_once("had not completed ")?.1.split_once(": the file")?.0;
-            path.contains(&format!("/dns.2")).then(|| PathBuf::from(path))
+            path.contains("/dns.2").then(|| PathBuf::from(path))
         });
         // No row group of Parquet was complete: such a file has no rows, and is removed.
         let Some(completed) = completed else {

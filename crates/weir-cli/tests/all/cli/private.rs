@@ -79,6 +79,18 @@ fn files_are_for_their_owner_alone_whichever_command_writes_them() {
 }
 
 #[test]
+fn a_group_reads_files_if_the_command_line_says_so() {
+    for line in ["zeek -d DIR --extract DIR/contents --group-read", "flows -o OUT.json --group-read"] {
+        let folder = folder();
+        let output = run(line, folder.path());
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        for (path, (is_directory, mode)) in rights(folder.path()) {
+            assert_eq!(mode, if is_directory { 0o750 } else { 0o640 }, "{line}: {}", path.display());
+        }
+    }
+}
+
+#[test]
 fn no_command_follows_a_link_in_place_of_its_output() {
     for line in COMMANDS {
         let folder = folder();
