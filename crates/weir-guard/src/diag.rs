@@ -39,7 +39,11 @@ pub fn user_of(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
 
 /// The address of IPv4 that an address of IPv6 stands for: a socket for both has such ones.
 fn plain(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        // With the interface of an address that is only known there.
+        IpAddr::V6(_) => address,
+    }
 }
 
 fn ask(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
@@ -72,8 +76,9 @@ fn request(far: SocketAddr, near: SocketAddr) -> [u8; REQUEST_BYTES] {
     put(&near.port().to_be_bytes());
     put(&sixteen(far.ip()));
     put(&sixteen(near.ip()));
-    // Any interface, any socket (INET_DIAG_NOCOOKIE).
-    put(&0_u32.to_ne_bytes());
+    // The interface, or any (0); any socket (INET_DIAG_NOCOOKIE).
+    let interface = if let SocketAddr::V6(far) = far { far.scope_id() } else { 0 };
+    put(&interface.to_ne_bytes());
     put(&[0xff; 8]);
     bytes
 }
@@ -130,7 +135,11 @@ fn list(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u32>> {
 /// The user of a line, if the line is about this connection.
 fn entry(line: &str, far: SocketAddr, near: SocketAddr) -> Option<u32> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let is_same = |text: &str, address: SocketAddr| listed(text).map(plain) == Some(address);
+    let is_same = |text: &str, address: SocketAddr| {
+        listed(text)
+            .map(plain)
+            .is_some_and(|listed| (listed.ip(), listed.port()) == (address.ip(), address.port()))
+    };
     let (state, user, inode) = (words.get(3)?, words.get(7)?, words.get(9)?);
     let is_ours = is_same(words.get(1)?, far) && is_same(words.get(2)?, near);
     (is_ours && *state != "0A" && *inode != "0").then(|| user.parse().ok())?
