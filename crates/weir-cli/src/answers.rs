@@ -96,6 +96,13 @@ impl QuestionOutput {
         }
     }
 
+    /// Lets an idle output write rows that have waited for long. A busy one does so between its batches.
+    pub fn keep_rows(&self) {
+        if self.outlet.is_idle() {
+            self.post(Destination::keep_rows);
+        }
+    }
+
     /// Waits until everything so far is written. (Other questions may go on to write to the same output.)
     ///
     /// # Errors

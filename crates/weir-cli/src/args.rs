@@ -2,6 +2,7 @@
 
 use crate::compiled_in::{HAS_KAFKA, HAS_OTLP};
 use crate::failure::Failure;
+use crate::local_users;
 use crate::metrics::{self, Readers};
 use crate::quantity::{interval, moment, number, seconds, share};
 use crate::recording::RecordingParams;
@@ -111,6 +112,13 @@ pub struct Input {
     /// address
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub metrics: Option<String>,
+    /// Users of this machine who may read `--metrics` and connect to `-w tcp-listen:…`, besides root and the
+    /// one who starts weir: prometheus. May be given several times
+    #[arg(long, value_name = "NAME", value_parser = local_users::id_of, help_heading = "Output")]
+    pub allow_user: Vec<u32>,
+    /// The group of new files and directories may read them, too (0640, 0750). Default: their owner alone
+    #[arg(long, help_heading = "Output")]
+    pub group_read: bool,
     /// Send the counters of the run to this collector of OpenTelemetry, by OTLP over gRPC without TLS
     #[arg(long, value_name = "HOST[:4317]", value_parser = metrics::collector, hide = !HAS_OTLP, help_heading = "Output")]
     pub otlp: Option<String>,
@@ -157,7 +165,8 @@ pub struct Input {
 /// Options of the rights of a live run.
 #[derive(ClapArgs, Clone, Default)]
 pub struct SandboxArgs {
-    /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user
+    /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user. Default
+    /// for root: the user in /etc/weir/user, if the file is there
     #[arg(long, value_name = "NAME[:GROUP]", help_heading = "Capture")]
     pub user: Option<String>,
     /// Permit to write files below this directory, too: for questions that come during the run. May be given
@@ -348,10 +357,11 @@ pub struct Contents {
     /// rows name its path. Bytes that are missing in the capture are zeros
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub extract: Option<PathBuf>,
-    /// With --extract: write at most this many bytes (1G), and cut the contents beyond. Default: no bound
+    /// With --extract: write at most this many bytes and files (1G, 1G/5000), and cut the contents beyond.
+    /// Default: 100 000 files, and 100G or half of the free space, whichever is less
     #[arg(
         long,
-        value_name = "BYTES",
+        value_name = "BYTES[/FILES]",
         requires = "extract",
         allow_hyphen_values = true,
         help_heading = "Output"

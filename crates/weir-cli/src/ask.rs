@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::input;
 use crate::live_clock;
 use crate::loaded_rules;
+use crate::local_users;
 use crate::metrics::{self, Published};
 use crate::monitor::Monitor;
 use crate::question_changes::QuestionChanges;
@@ -100,6 +101,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
             "no input: name a capture file, as in `weir {first} FILE`, or an interface, as in `weir {first} -i eth0`"
         )));
     }
+    local_users::begin(&input.allow_user, input.group_read);
     let options = input::options(&input.program, Some(input))?;
     let stats = stats || terminal::is_verbose();
     // Only such a filter needs to know; reading the first packets of all files takes time.
@@ -176,7 +178,13 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
         if let Some(params) = &input.recording {
             writable.extend(params.writable()?);
         }
-        sandbox::enter(input, &writable)?;
+        // Also a question that ends changes the filters of the others.
+        let has_ends = specs.len() > 1 && specs.iter().any(|spec| spec.limit.is_some());
+        let can_change = socket.is_some() || reload.is_some() || has_ends;
+        if !can_change || input.recording.is_some() {
+            captures.fix();
+        }
+        sandbox::enter(input, &writable, captures.loader())?;
         // The times of other inputs may be those of a capture that is replayed.
         live_clock::start(&set)?;
     }

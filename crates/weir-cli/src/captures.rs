@@ -4,6 +4,7 @@
 use crate::args::Input;
 use crate::failure::Failure;
 use crate::listener::Listener;
+use crate::memory;
 use crate::output;
 use crate::quantity::bytes;
 use crate::recording::{RecordWriter, RecordedPart, Recorder};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use weir::io::ring::TimeRange;
 use weir::io::{Attended, CaptureReader, Findings, Interface, Listening};
-use weir::link::{LinkOptions, Links, Method, Note, Notes};
+use weir::link::{LinkOptions, Links, Loader, Method, Note, Notes};
 use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
@@ -66,6 +67,10 @@ pub struct Captures {
     recorder: Option<Recorder>,
     /// A signal ended the captures early.
     is_cut: bool,
+    /// Of links: loads filters into the kernel.
+    loader: Loader,
+    /// The questions cannot change: the first filters are the last ones.
+    is_fixed: bool,
 }
 
 /// Which thread reads.
@@ -130,12 +135,14 @@ impl Captures {
         findings: &Findings,
         ender: &Ender,
     ) -> Result<Self, Failure> {
+        memory::check(input)?;
         let signal = Arc::clone(&ender.0);
         let is_live = output::is_live(input);
         if !input.interface.is_empty() {
-            let links = Links::open(&input.interface, &link_options(input, &signal, findings)?, workers);
+            let options = link_options(input, &signal, findings)?;
+            let links = Links::open(&input.interface, &options, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
-            return Ok(Self::of(reader, is_live, signal));
+            return Ok(Self { loader: options.loader, ..Self::of(reader, is_live, signal) });
         }
         let times = TimeRange {
             first: input.from.map_or(i64::MIN, |time| time.0),
@@ -164,7 +171,18 @@ impl Captures {
     }
 
     fn of(reader: Reader, is_live: bool, signal: Arc<AtomicUsize>) -> Self {
-        Self { reader, is_live, signal, packets: 0, writer: None, recorder: None, is_cut: false }
+        let (writer, recorder, loader) = (None, None, Loader::default());
+        Self { reader, is_live, signal, packets: 0, writer, recorder, is_cut: false, loader, is_fixed: false }
+    }
+
+    /// The questions cannot change: once their filters are loaded, no thread has the rights for that.
+    pub fn fix(&mut self) {
+        self.is_fixed = true;
+    }
+
+    /// What loads filters into the kernel, for those who give up rights.
+    pub fn loader(&self) -> &Loader {
+        &self.loader
     }
 
     /// Records the packets. Called before they are read.
@@ -237,6 +255,9 @@ impl Source for Captures {
         // All packets are recorded.
         let filters = filters.filter(|_| self.writer.is_none());
         self.reader.source_mut().narrow(filters);
+        if self.is_fixed {
+            self.loader.end();
+        }
     }
 
     fn stats(&self) -> SourceStats {
@@ -269,6 +290,7 @@ fn link_options(
     let note = move |note: Note| Listener::within(listener.clone(), || tell(note));
     let method = Method::ALL.into_iter().find(|(name, _)| *name == input.method);
     Ok(LinkOptions {
+        loader: Loader::start().map_err(Failure::new)?,
         method: method.map_or(usual.method, |(_, method)| method),
         buffer_bytes: buffer.map_or(usual.buffer_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         promiscuous: !input.no_promiscuous,

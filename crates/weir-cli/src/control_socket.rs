@@ -4,16 +4,15 @@
 //! request is closed.
 
 use crate::failure::Failure;
-use rustix::fs::Mode;
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::{geteuid, umask};
+use rustix::process::geteuid;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use weir_guard::sockets;
 
 /// Bounds of a socket.
 #[derive(Debug, Clone, Copy)]
@@ -92,25 +91,13 @@ impl Drop for Connection {
     }
 }
 
-/// Binds the socket file; no other user may connect to it at any time.
+/// Binds the socket file. Questions create files, so no other user may connect to it at any time. A file of
+/// an earlier run is replaced.
 fn bind(path: &Path) -> Result<UnixListener, Failure> {
-    // A socket file without listener is left over from an earlier run and is replaced; one with a listener
-    // belongs to another run.
-    if UnixStream::connect(path).is_err() && path.exists() {
-        let about = std::fs::symlink_metadata(path).map_err(|e| Failure::writing(path.display(), &e))?;
-        if !about.file_type().is_socket() {
-            return Err(Failure::new(format!("{} is a file, not a socket", path.display())));
-        }
-        std::fs::remove_file(path).map_err(|e| Failure::writing(path.display(), &e))?;
-    }
-    // Questions create files, so no other user may send requests. A change of the permissions after the file
-    // exists would be too late.
-    let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
-    let bound = UnixListener::bind(path);
-    umask(before);
-    bound.map_err(|e| match e.kind() {
+    sockets::listen(path).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => Failure::new(format!("{}: another run uses this socket", path.display())),
-        _ => Failure::new(format!("{}: {e}", path.display())),
+        ErrorKind::AlreadyExists => Failure::new(format!("{} is a file, not a socket", path.display())),
+        _ => Failure::writing(path.display(), &error),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Copies the packets of a recorder that match filters into captures.
 
 use crate::failure::Failure;
+use crate::file_budget::FileBudget;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir::io::{CaptureReader, Findings, PcapngWriter};
@@ -16,6 +17,49 @@ pub struct Copy<'a, W: Write> {
     pub writer: &'a mut PcapngWriter<W>,
     /// Counts the packets.
     pub packets: &'a mut u64,
+    /// Packets without room are left out. `None`: the writer bounds itself.
+    pub room: Option<&'a mut Room>,
+}
+
+/// Bytes that a file takes for a packet beside its frame and its options.
+const BLOCK_BYTES: usize = 32;
+/// A file gets this part of the budget of its directory: one connection does not take everything.
+const FILE_PART: u64 = 8;
+
+/// The room of a file with packets.
+pub struct Room {
+    budget: Arc<FileBudget>,
+    left_bytes: u64,
+    is_cut: bool,
+}
+
+impl Room {
+    /// The room of a file that the budget has admitted.
+    pub fn new(budget: Arc<FileBudget>) -> Self {
+        let left_bytes = budget.bounds().bytes / FILE_PART;
+        Self { budget, left_bytes, is_cut: false }
+    }
+
+    /// Whether packets were left out.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Takes room for a packet. Once there was none for one, there is none for later ones.
+    fn take(&mut self, bytes: usize) -> bool {
+        let bytes = bytes + BLOCK_BYTES;
+        if self.is_cut {
+            return false;
+        }
+        let has_room = self.left_bytes >= bytes as u64 && self.budget.take(bytes) == bytes;
+        if has_room {
+            self.left_bytes -= bytes as u64;
+        } else {
+            self.is_cut = true;
+            self.budget.cut();
+        }
+        has_room
+    }
 }
 
 /// Writes the packets of `reader` to the copies whose filters they match. Blocks as long as the reader, or a
@@ -78,8 +122,14 @@ impl<W: Write + Send> TakeItems for Taker<'_, W> {
         let written = match item {
             Item::Packet { meta, frame, options, .. } => match self.copies.get_mut(question) {
                 Some(copy) if meta.time >= copy.from => {
-                    *copy.packets += 1;
-                    copy.writer.write_with_options(&meta, &frame, &options)
+                    let bytes = frame.len() + options.len();
+                    match copy.room.as_mut().is_none_or(|room| room.take(bytes)) {
+                        true => {
+                            *copy.packets += 1;
+                            copy.writer.write_with_options(&meta, &frame, &options)
+                        }
+                        false => Ok(()),
+                    }
                 }
                 _ => Ok(()),
             },

@@ -5,6 +5,7 @@ use crate::export::{self, Export, Target};
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::instances::Instances;
+use crate::leftovers;
 use crate::outlets::ClientTerms;
 use crate::output::{self, FileId};
 use crate::part::Part;
@@ -27,6 +28,7 @@ use weir::io::{
     WholeFile, Written, sink,
 };
 use weir::packet::{self, Column, PacketMeta, RowSink, Timestamp};
+use weir_guard::files;
 
 /// A packet for a capture file.
 pub struct Packet {
@@ -133,6 +135,8 @@ pub struct Destination {
     /// A capture has begun: further ones are those of other files.
     is_begun: bool,
     rotating: Option<Rotating>,
+    /// Files of killed runs are completed once.
+    has_looked_for_leftovers: bool,
     /// What another machine did not accept.
     export: Option<Export>,
     totals: RunTotals,
@@ -164,6 +168,7 @@ impl Destination {
             file: None,
             is_begun: false,
             rotating,
+            has_looked_for_leftovers: false,
             export: None,
             totals,
             counters,
@@ -247,6 +252,14 @@ impl Destination {
         if self.rotating.as_mut().is_some_and(|rotating| rotating.is_over_at(now)) {
             let completed = self.complete_file();
             self.keep_failure(completed);
+        }
+    }
+
+    /// Writes rows that have waited for long, as far as the format lets them wait.
+    pub fn keep_rows(&mut self) {
+        if let Writer::Rows(sink) = &mut self.writer {
+            let kept = sink.flush().map_err(|error| self.unwritten(&error));
+            self.keep_failure(kept);
         }
     }
 
@@ -460,8 +473,13 @@ impl Destination {
     }
 
     fn create(&mut self, path: &Path) -> Result<File, Failure> {
-        if self.opening.publish == Publish::Directly || output::is_special(path) {
+        // A temporary file would not replace what a descriptor leads to.
+        let is_opened_itself = self.opening.publish == Publish::Directly || files::is_own_descriptor(path);
+        if is_opened_itself || output::is_special(path) {
             return output::open(Some(path));
+        }
+        if !std::mem::replace(&mut self.has_looked_for_leftovers, true) {
+            leftovers::complete(path, self.opening.form);
         }
         let created = Part::create(path).map_err(|e| Failure::writing(path.display(), &e));
         created.map(|(file, part)| {

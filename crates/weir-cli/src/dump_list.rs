@@ -73,6 +73,19 @@ pub struct DumpList {
     hear: OnceLock<Hear>,
 }
 
+/// The number of dumps in a directory, complete or not, and their bytes.
+pub fn volume(directory: &Path) -> (u64, u64) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let dumps = entries.filter(|entry| {
+        let file = file_name(&entry.path());
+        file.ends_with(END) || file.strip_suffix(PART).is_some_and(|file| file.ends_with(END))
+    });
+    let bytes = dumps
+        .filter_map(|entry| entry.metadata().ok().filter(fs::Metadata::is_file))
+        .map(|about| about.len());
+    bytes.fold((0, 0), |(files, all), bytes| (files + 1, all + bytes))
+}
+
 impl DumpList {
     /// Tells `hear` of events from now on. Only one listener is possible.
     pub fn tell(&self, hear: Hear) {

@@ -3,6 +3,7 @@
 //! Dumps that begin at about the same time are a batch: one reader and one program have the packets of all of
 //! them. New dumps come before everything else, because their files begin with them.
 
+use crate::copy_packets::Room;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub struct Dump {
     pub path: PathBuf,
     pub writer: PcapngWriter<File>,
     pub packets: u64,
+    pub room: Room,
     /// A part could not be written: packets are missing.
     pub has_failed: bool,
 }

@@ -4,25 +4,31 @@
 //! later ones those that came since, until the end of the dump. Between two parts, a dump is a file, and has
 //! a place in the ring together with others: thousands of dumps wait for few threads.
 
-use crate::copy_packets::{Copy, copy_packets};
-use crate::dump_list::DumpList;
+use crate::copy_packets::{Copy, Room, copy_packets};
+use crate::dump_list::{self, DumpList};
 use crate::dump_queue::{Batch, Dump, DumpParams, DumpQueue, Work};
 use crate::failure::Failure;
+use crate::file_budget::{DUMP_FILES_MAX, FileBounds, FileBudget};
+use crate::quantity::seconds;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir::Compiler;
 use weir::io::ring::{Reader, Ring, Selection, SpoolFiles, TimeRange};
 use weir::io::{CaptureReader, PcapngWriter};
+use weir_guard::files;
 
 /// Threads that write dumps.
 const THREADS: usize = 2;
-/// Dumps at the same time, if the system allows as many open files; further ones are refused, and counted.
-const DUMPS_MAX: usize = 16_384;
+/// Dumps at the same time, each with an open file, if the system allows as many; further ones are refused,
+/// and counted.
+const DUMPS_MAX: usize = 256;
+/// How long the files of earlier dumps are not counted again, when there is no room for a new one.
+const COUNTED: Duration = Duration::from_secs(10);
 /// Dumps whose names differ only in a number.
 const NAMES_MAX: u32 = 10_000;
 /// Open files for everything else.
@@ -39,6 +45,8 @@ pub struct DumpCounters {
     pub packets: AtomicU64,
     /// Dumps that were not begun, because there were too many.
     pub refused: AtomicU64,
+    /// Dumps that ended before their packets, because they were too large.
+    pub cut: AtomicU64,
     /// Packets that left the ring before their dump came to them.
     pub lost: AtomicU64,
     /// Dumps that could not be written.
@@ -52,6 +60,37 @@ pub struct DumpPlace {
     pub spool: Option<SpoolFiles>,
     pub directory: PathBuf,
     pub compiler: Compiler,
+    pub bounds: DumpBounds,
+}
+
+/// How many files and bytes dumps have, and how long one lasts.
+#[derive(Debug, Clone, Copy)]
+pub struct DumpBounds {
+    files: FileBounds,
+    age: Duration,
+}
+
+impl DumpBounds {
+    /// The option that states them.
+    pub const OPTION: &str = "--dumps-max";
+    /// How long a dump lasts, unless the option says otherwise: connections may never end.
+    const AGE: Duration = Duration::from_hours(1);
+
+    /// The bounds that `BYTES`, `BYTES/FILES` or `BYTES/FILES/TIME` states, or the usual ones.
+    ///
+    /// # Errors
+    /// The text is none.
+    pub fn of(stated: Option<&str>, directory: &Path) -> Result<Self, Failure> {
+        let (files, age) = match stated.map(|text| text.rsplit_once('/')) {
+            Some(Some((files, age))) if files.contains('/') => (Some(files), Some(age)),
+            _ => (stated, None),
+        };
+        let age = age.map_or(Ok(Self::AGE), |age| {
+            let seconds = seconds(age).map_err(|why| Failure::new(format!("{}: {why}", Self::OPTION)))?;
+            Duration::try_from_secs_f64(seconds).map_err(Failure::new)
+        });
+        Ok(Self { files: FileBounds::of(Self::OPTION, files, directory, DUMP_FILES_MAX)?, age: age? })
+    }
 }
 
 /// The dumps of a recorder.
@@ -67,6 +106,10 @@ struct Shared {
     counters: DumpCounters,
     list: DumpList,
     dumps_max: usize,
+    budget: Arc<FileBudget>,
+    /// When the files in the directory were counted; it was said that too many dumps go on.
+    counted: Mutex<Instant>,
+    was_full: AtomicBool,
 }
 
 #[derive(Default)]
@@ -91,10 +134,15 @@ impl Dumps {
     /// # Errors
     /// The directory cannot be created; there is no thread.
     pub fn start(place: DumpPlace) -> Result<Self, Failure> {
-        fs::create_dir_all(&place.directory)
+        files::create_directories(&place.directory)
             .map_err(|error| Failure::writing(place.directory.display(), &error))?;
+        let budget = FileBudget::new(DumpBounds::OPTION, place.bounds.files, &place.directory);
+        budget.count_existing(dump_list::volume(&place.directory));
         let shared = Arc::new(Shared {
             place,
+            budget: Arc::new(budget),
+            counted: Mutex::new(Instant::now()),
+            was_full: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
             counters: DumpCounters::default(),
@@ -127,7 +175,7 @@ impl Dumps {
             }
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let DumpCounters { written, packets, refused, lost, failed } = &self.shared.counters;
+        let DumpCounters { written, packets, refused, cut, lost, failed } = &self.shared.counters;
         note!(
             "weir: {} dumps with {} packets are in {}",
             count(written),
@@ -135,7 +183,8 @@ impl Dumps {
             self.shared.place.directory.display()
         );
         for (count, what) in [
-            (count(refused), "dumps were not begun, because there were too many at a time"),
+            (count(refused), "dumps were not begun, because there were too many (--dumps-max)"),
+            (count(cut), "dumps end before their packets, because there was no room (--dumps-max)"),
             (count(lost), "packets left the ring before they were dumped"),
             (count(failed), "dumps could not be written"),
         ] {
@@ -143,7 +192,7 @@ impl Dumps {
                 say!("weir: {count} {what}");
             }
         }
-        count(refused) + count(lost) + count(failed) > 0
+        count(refused) + count(cut) + count(lost) + count(failed) > 0
     }
 }
 
@@ -168,7 +217,7 @@ pub fn create_file(directory: &Path, stem: &str) -> Result<(PathBuf, File), Fail
         let path = directory.join(format!("{stem}{again}.pcapng.part"));
         let opened = match path.with_extension("").exists() {
             true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => File::create_new(&path),
+            false => files::create_new(&path),
         };
         match opened {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < NAMES_MAX => number += 1,
@@ -200,16 +249,25 @@ impl DumpAsker {
         &self.0.place
     }
 
+    /// The room for one more file of a dump. `None`: there is none, and the refusal is counted.
+    pub fn admit(&self) -> Option<Room> {
+        self.0.admit()
+    }
+
     /// Begins a dump of this name, which ends after the time `lasts`, or with [`end`](Self::end). If such a
     /// dump goes on, it ends no earlier than the new one would.
     pub fn begin(&self, name: &str, lasts: Option<Duration>, params: impl FnOnce() -> DumpParams) {
         let mut state = self.0.lock();
-        let until = lasts.map(|lasts| Instant::now() + lasts);
+        let age = self.0.place.bounds.age;
+        let until = Some(Instant::now() + lasts.map_or(age, |lasts| lasts.min(age)));
         if state.queue.extend(name, until) {
             return;
         }
         if state.queue.len() >= self.0.dumps_max {
             self.0.counters.refused.fetch_add(1, Ordering::Relaxed);
+            if !self.0.was_full.swap(true, Ordering::Relaxed) {
+                note!("weir: {} dumps go on: further ones are counted, and not begun", self.0.dumps_max);
+            }
             return;
         }
         state.queue.push(params(), until);
@@ -226,6 +284,25 @@ impl DumpAsker {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn admit(&self) -> Option<Room> {
+        let is_counted_again = || {
+            let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            // Somebody may have removed files.
+            let is_due = counted.elapsed() > COUNTED;
+            if is_due {
+                *counted = Instant::now();
+                self.budget.count_existing(dump_list::volume(&self.place.directory));
+            }
+            is_due
+        };
+        if self.budget.add_file() || is_counted_again() && self.budget.add_file() {
+            return Some(Room::new(Arc::clone(&self.budget)));
+        }
+        self.budget.refuse();
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        None
     }
 
     fn work(&self) {
@@ -273,7 +350,11 @@ impl Shared {
         let mut dumps = vec![];
         for params in new {
             let name = params.name.clone();
-            match self.begin_one(params) {
+            let Some(room) = self.admit() else {
+                self.lock().queue.remove(&name);
+                continue;
+            };
+            match self.begin_one(params, room) {
                 Ok(dump) => dumps.push(dump),
                 Err(failure) => {
                     self.wrong(&failure);
@@ -285,7 +366,7 @@ impl Shared {
         Batch { dumps, reader: Arc::new(Mutex::new(reader)), selection, lost: 0 }
     }
 
-    fn begin_one(&self, params: DumpParams) -> Result<Dump, Failure> {
+    fn begin_one(&self, params: DumpParams, room: Room) -> Result<Dump, Failure> {
         self.place.compiler.check_filter(&params.filter, false)?;
         let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let name: String = params.name.chars().map(safe).take(64).collect();
@@ -294,7 +375,7 @@ impl Shared {
         self.list.begun(&path, &params.name, &params.reason);
         let mut writer = PcapngWriter::new(file).with_comment(&params.reason);
         writer.begin().and_then(|()| writer.flush()).map_err(Failure::new)?;
-        Ok(Dump { params, path, writer, packets: 0, has_failed: false })
+        Ok(Dump { params, path, writer, packets: 0, room, has_failed: false })
     }
 
     /// Writes the next part of a batch; dumps whose last part it was are complete.
@@ -312,7 +393,7 @@ impl Shared {
         let (mut over, mut going) = (vec![], vec![]);
         for (dump, is_ending) in std::mem::take(&mut batch.dumps).into_iter().zip(ending) {
             // Meanwhile, somebody may have asked for more.
-            if is_ending && state.queue.is_over(&dump.params.name) {
+            if dump.room.is_cut() || is_ending && state.queue.is_over(&dump.params.name) {
                 state.queue.remove(&dump.params.name);
                 over.push(dump);
             } else {
@@ -339,6 +420,7 @@ impl Shared {
             from: dump.params.from,
             writer: &mut dump.writer,
             packets: &mut dump.packets,
+            room: Some(&mut dump.room),
         });
         let copied = copy_packets(source, &self.place.compiler, copies.collect());
         reader.lock().unwrap_or_else(PoisonError::into_inner).resume();
@@ -349,14 +431,18 @@ impl Shared {
     }
 
     fn complete(&self, dump: Dump) {
-        let Dump { path, writer, packets, has_failed, .. } = dump;
+        let Dump { path, writer, packets, room, has_failed, .. } = dump;
         // What was written stays, as `.part`.
-        let done =
-            !has_failed && writer.finish().and_then(|_| fs::rename(&path, path.with_extension(""))).is_ok();
+        let is_cut = room.is_cut();
+        let done = !has_failed
+            && !is_cut
+            && writer.finish().and_then(|_| fs::rename(&path, path.with_extension(""))).is_ok();
         self.list.ended(&path, done);
         if done {
             self.counters.written.fetch_add(1, Ordering::Relaxed);
             self.counters.packets.fetch_add(packets, Ordering::Relaxed);
+        } else if is_cut && !has_failed {
+            self.counters.cut.fetch_add(1, Ordering::Relaxed);
         } else {
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
         }

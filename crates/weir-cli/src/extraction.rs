@@ -25,12 +25,8 @@ const DIGEST_DIGITS: usize = 32;
 #[derive(Debug)]
 pub struct Extraction {
     files: Arc<Files>,
-    /// Bytes that may still be written.
-    room_bytes: AtomicU64,
     /// Number of temporary files so far.
     count: AtomicU64,
-    /// Number of contents that `--extract-max` cut.
-    cut: AtomicU64,
     known: Mutex<Known>,
     /// Maximum number of contents remembered, to write each once; at the limit, all are forgotten.
     known_max: usize,
@@ -46,13 +42,10 @@ struct Known {
 }
 
 impl Extraction {
-    /// An extraction into these files, of at most `bytes_max` bytes. What is remembered of them takes about
-    /// `memory_max` bytes.
-    pub fn new(files: Files, bytes_max: u64, memory_max: usize) -> Self {
-        let (count, cut) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (files, room_bytes) = (Arc::new(files), AtomicU64::new(bytes_max));
+    /// An extraction into these files. What is remembered of them takes about `memory_max` bytes.
+    pub fn new(files: Files, memory_max: usize) -> Self {
         let known_max = memory_max / ENTRY_BYTES;
-        Self { files, room_bytes, count, cut, known: Mutex::default(), known_max }
+        Self { files: Arc::new(files), count: AtomicU64::new(0), known: Mutex::default(), known_max }
     }
 
     /// The files that are written.
@@ -73,12 +66,16 @@ impl Extraction {
         let prefix = digest.map_or(fuid.to_string(), |digits: String| digits[..DIGEST_DIGITS].to_string());
         let given = file.name.as_deref().or(file.other_name.as_deref()).unwrap_or_default();
         let name = safe_name(&prefix, given, file.media_type);
+        let mut is_there = true;
         content.with_writer(|writer| {
             if let Some(writer) = writer.downcast_mut::<ExtractedFile>() {
-                writer.is_kept = true;
-                writer.file.keep(&name);
+                is_there = writer.file.keep(&name);
+                writer.is_kept = is_there;
             }
         });
+        if !is_there {
+            return None;
+        }
         let shown = path(&name);
         if let Some(digest) = facts.sha256 {
             if known.names.len() >= self.known_max {
@@ -92,10 +89,7 @@ impl Extraction {
 
     /// Reports what the bounds cut.
     pub fn report(&self) {
-        let cut = self.cut.load(Ordering::Relaxed);
-        if cut > 0 {
-            note!("weir: {cut} extracted files are incomplete (--extract-max)");
-        }
+        self.files.budget().report();
         let forgotten = self.known.lock().unwrap_or_else(PoisonError::into_inner).forgotten;
         if forgotten > 0 {
             note!(
@@ -103,18 +97,6 @@ impl Extraction {
                  be written again"
             );
         }
-    }
-
-    /// Reserves room for bytes; returns the number that fits.
-    fn reserve(&self, bytes: usize) -> usize {
-        let mut fits = 0;
-        let take = |room: u64| {
-            fits = bytes.min(usize::try_from(room).unwrap_or(usize::MAX));
-            Some(room - fits as u64)
-        };
-        // The closure never refuses.
-        let _ = self.room_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        fits
     }
 }
 
@@ -125,13 +107,7 @@ pub struct Store(pub Arc<Extraction>);
 impl ContentStore for Store {
     fn begin(&self) -> Box<dyn ContentWriter> {
         let number = self.0.count.fetch_add(1, Ordering::Relaxed);
-        Box::new(ExtractedFile {
-            file: self.0.files.temporary(number),
-            extraction: Arc::clone(&self.0),
-            reserved_bytes: 0,
-            is_cut: false,
-            is_kept: false,
-        })
+        Box::new(ExtractedFile { file: self.0.files.temporary(number), is_kept: false })
     }
 }
 
@@ -139,23 +115,12 @@ impl ContentStore for Store {
 #[derive(Debug)]
 struct ExtractedFile {
     file: StreamFile,
-    extraction: Arc<Extraction>,
-    reserved_bytes: u64,
-    is_cut: bool,
     is_kept: bool,
 }
 
 impl ContentWriter for ExtractedFile {
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> usize {
-        let fits = if self.is_cut { 0 } else { self.extraction.reserve(bytes.len()) };
-        if fits < bytes.len() && !std::mem::replace(&mut self.is_cut, true) {
-            self.extraction.cut.fetch_add(1, Ordering::Relaxed);
-        }
-        if fits > 0 {
-            self.reserved_bytes += fits as u64;
-            self.file.write(offset_bytes, &bytes[..fits]);
-        }
-        fits
+        self.file.write(offset_bytes, bytes)
     }
 
     fn end(&mut self) {
@@ -174,7 +139,6 @@ impl ContentWriter for ExtractedFile {
 impl Drop for ExtractedFile {
     fn drop(&mut self) {
         if !self.is_kept {
-            self.extraction.room_bytes.fetch_add(self.reserved_bytes, Ordering::Relaxed);
             self.file.remove();
         }
     }

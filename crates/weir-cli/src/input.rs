@@ -6,7 +6,9 @@ use crate::memory;
 use crate::policies::read_policies;
 use crate::quantity::bytes;
 use crate::{terminal, words};
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::Path;
 use weir::io::tcp::Endpoint;
 use weir::lang::ContextChanges;
@@ -61,9 +63,23 @@ fn reads_recorder(input: &Input) -> bool {
     input.read.iter().any(|name| Endpoint::is_recorder(Path::new(name)))
 }
 
-/// The text of a file.
+thread_local! {
+    /// What this thread reads, it has read before.
+    static READS_AGAIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on, this thread reads files a second time: those of a reload. A pipe gave its text the first
+/// time, and would never end.
+pub fn read_again() {
+    READS_AGAIN.set(true);
+}
+
+/// The text of a file; of a pipe only at the first time.
 pub fn read_text(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read(path).and_then(weir::lang::text_of);
+    let text = match READS_AGAIN.get() && !std::fs::metadata(path).is_ok_and(|about| about.is_file()) {
+        true => Err(io::Error::other("it is no regular file, and cannot be read again")),
+        false => std::fs::read(path).and_then(weir::lang::text_of),
+    };
     text.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
 }
 

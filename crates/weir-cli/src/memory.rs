@@ -6,8 +6,11 @@
 
 use crate::args::Input;
 use crate::failure::Failure;
+use crate::machine_memory::{self, Available, kilobytes_of};
 use crate::quantity::bytes;
 use std::fs;
+use weir::io::human;
+use weir::link::{LinkOptions, dpdk};
 
 /// Bytes of the process besides the accounts of workers.
 const PROCESS_BYTES: u64 = 32 << 20;
@@ -17,6 +20,9 @@ const PROCESS_PART: u64 = 2;
 
 /// The memory of a run if the memory of the machine is not known.
 const UNKNOWN_BYTES: u64 = 1 << 30;
+
+/// Memory that a live run needs for flows.
+const FLOWS_BYTES_MIN: u64 = 64 << 20;
 
 /// What questions keep until later rows, or until the end of the run, takes this part of a worker's memory.
 const KEPT_PART: usize = 8;
@@ -33,46 +39,113 @@ pub fn of_question(input: &Input, keepers: usize) -> Result<usize, Failure> {
 /// Bytes of memory of each worker.
 ///
 /// # Errors
-/// If the option is no number of bytes.
+/// If an option is no number of bytes.
 pub fn of_worker(input: &Input) -> Result<usize, Failure> {
     let whole = match &input.memory {
         Some(text) => bytes("--memory", text)?,
-        None => machine_bytes().map_or(UNKNOWN_BYTES, |machine| machine / 2),
+        None => {
+            let half = machine_memory::total_bytes().map_or(UNKNOWN_BYTES, |machine| machine / 2);
+            half.min(left_for_flows(input)?)
+        }
     };
     let of_workers = whole - PROCESS_BYTES.min(whole / PROCESS_PART);
     let workers = input.workers.max(1) as u64;
     Ok(usize::try_from(of_workers / workers).unwrap_or(usize::MAX))
 }
 
-/// The memory of the machine, or of the control group that the process runs in, if that is less. `None` if
-/// the system does not say.
-fn machine_bytes() -> Option<u64> {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| kilobytes_of(&text, "MemTotal:"));
-    let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let group = groups.iter().filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok());
-    machine.into_iter().chain(group).min()
+/// Memory that a run takes at once, before its first packet.
+struct Claim {
+    /// The option, with what multiplies it.
+    what: String,
+    bytes: u64,
+}
+
+/// The rings of a live run: that of a recorder, and those between the kernel and the workers.
+fn claims(input: &Input) -> Result<Vec<Claim>, Failure> {
+    let mut claims = vec![];
+    if let Some(params) = &input.recording {
+        let bytes = params.ring_bytes as u64;
+        // Huge pages that are set aside are not among the memory that is available.
+        if machine_memory::free_huge_bytes() < bytes {
+            claims.push(Claim { what: format!("--ring {}", human::bytes(bytes)), bytes });
+        }
+    }
+    let sockets: Vec<&String> =
+        input.interface.iter().filter(|name| !name.starts_with(dpdk::PREFIX)).collect();
+    if sockets.is_empty() {
+        return Ok(claims);
+    }
+    let usual = LinkOptions::default().buffer_bytes as u64;
+    let buffer = input.buffer.as_deref().map_or(Ok(usual), |text| bytes("--buffer", text))?;
+    let (each, count, of_what) = match input.method.as_str() {
+        "af_xdp" => {
+            let queues = sockets.iter().map(|name| queues(name)).sum();
+            // Frames are a power of two, as the rings of their descriptions.
+            (buffer.checked_next_power_of_two().unwrap_or(u64::MAX), queues, "queues")
+        }
+        _ => (buffer, (sockets.len() * input.workers.max(1)) as u64, "rings (interfaces × workers)"),
+    };
+    let what = format!("--buffer {} for each of {count} {of_what}", human::bytes(each));
+    claims.push(Claim { what, bytes: each.saturating_mul(count) });
+    Ok(claims)
+}
+
+/// The number of receive queues of an interface.
+fn queues(name: &str) -> u64 {
+    let entries = fs::read_dir(format!("/sys/class/net/{name}/queues")).into_iter().flatten().flatten();
+    let receive = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-"));
+    (receive.count() as u64).max(1)
+}
+
+/// Memory that a live run leaves for flows; without limit for a run over files, which takes nothing at once.
+fn left_for_flows(input: &Input) -> Result<u64, Failure> {
+    let claims = claims(input)?;
+    let Some(available) = machine_memory::available_at_start().filter(|_| !claims.is_empty()) else {
+        return Ok(u64::MAX);
+    };
+    let taken = claims.iter().fold(0, |sum: u64, claim| sum.saturating_add(claim.bytes));
+    Ok(available.bytes.saturating_sub(taken).max(FLOWS_BYTES_MIN))
+}
+
+/// Checks that the memory that the options ask for is there: all of them together, before anything is taken.
+/// Otherwise the kernel would end a process for want of memory, and maybe that of somebody else.
+///
+/// # Errors
+/// It is not there; the message has the figures.
+pub fn check(input: &Input) -> Result<(), Failure> {
+    let stated = input.memory.as_deref().map(|text| bytes("--memory", text)).transpose()?;
+    let of_flows = |bytes: u64| Claim { what: format!("--memory {}", human::bytes(bytes)), bytes };
+    let mut claims = claims(input)?;
+    let is_live = !claims.is_empty();
+    let there = match is_live {
+        true => machine_memory::available_at_start().cloned(),
+        // A run over files takes memory little by little, and others may give theirs back meanwhile.
+        false => machine_memory::total_bytes()
+            .map(|bytes| Available { bytes, by: "MemTotal, or the control group".to_string() }),
+    };
+    claims.extend(match stated {
+        Some(bytes) => Some(of_flows(bytes)),
+        None => is_live.then(|| Claim {
+            what: format!("{} for flows", human::bytes(FLOWS_BYTES_MIN)),
+            bytes: FLOWS_BYTES_MIN,
+        }),
+    });
+    let wanted = claims.iter().fold(0, |sum: u64, claim| sum.saturating_add(claim.bytes));
+    match there {
+        Some(Available { bytes, by }) if wanted > bytes => {
+            let parts: Vec<String> = claims.into_iter().map(|claim| claim.what).collect();
+            Err(Failure::new(format!(
+                "the run asks for {} of memory, and {} are there ({by}): {}; give smaller values",
+                human::bytes(wanted),
+                human::bytes(bytes),
+                parts.join(" + ")
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The largest resident memory of this process so far, in bytes. `None` if the system does not say.
 pub fn process_peak_bytes() -> Option<u64> {
     kilobytes_of(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
-}
-
-/// The bytes of a line `name  12 kB` in a text of `/proc`.
-fn kilobytes_of(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_memory_of_the_machine_is_read() {
-        let text = "MemTotal:       24690000 kB\nMemFree:         1234 kB\n";
-        assert_eq!(kilobytes_of(text, "MemTotal:"), Some(24_690_000 * 1024));
-        assert_eq!(kilobytes_of("MemFree: 12 kB\n", "MemTotal:"), None);
-        assert_eq!(kilobytes_of("MemTotal: many kB\n", "MemTotal:"), None);
-    }
 }

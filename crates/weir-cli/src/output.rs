@@ -5,7 +5,8 @@ use crate::export::Target;
 use crate::failure::Failure;
 use crate::spec::Stdout;
 use crate::terminal;
-use std::fs::{File, Metadata, OpenOptions};
+use rustix::fs::OFlags;
+use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use weir::io::tcp::{self, Endpoint, Listener};
 use weir::io::{Format, Options, sink};
 use weir::packet::RowSink;
+use weir_guard::files::{self, Opening};
 
 /// Whether the input may be live, so that somebody may wait for each row.
 pub fn is_live(input: &Input) -> bool {
@@ -69,7 +71,7 @@ pub fn is_directory(path: &Path) -> bool {
 /// Opens the file, or standard output. Nothing is buffered: the process may end while an output blocks.
 pub fn open(target: Option<&Path>) -> Result<File, Failure> {
     let opened = match target {
-        Some(path) => File::create(path),
+        Some(path) => files::create(path),
         None => io::stdout().as_fd().try_clone_to_owned().map(File::from),
     };
     opened.map_err(|e| Failure::writing(name_of(target), &e))
@@ -127,12 +129,14 @@ pub fn check(path: &Path) -> Result<(), Failure> {
         let Endpoint::Listen { address, port } = endpoint else { return Ok(()) };
         return listen(path, address, port).map(drop);
     }
-    let tried = match (is_directory(path), path.exists(), identity(path)) {
-        (true, ..) => return check_directory(path),
-        (_, true, None) => Ok(()),
-        (_, true, _) => OpenOptions::new().append(true).open(path).map(drop),
-        (_, false, _) => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
-    };
+    if is_directory(path) {
+        return check_directory(path);
+    }
+    let tried = files::refuse_link(path).and_then(|()| match (path.exists(), identity(path)) {
+        (true, None) => Ok(()),
+        (true, _) => files::open(path, Opening::Existing, OFlags::APPEND).map(drop),
+        (false, _) => files::create_new(path).and_then(|_| std::fs::remove_file(path)),
+    });
     tried.map_err(|e| Failure::writing(path.display(), &e))
 }
 
@@ -159,6 +163,7 @@ pub fn check_replaceable(path: &Path) -> Result<(), Failure> {
     if is_special(path) || is_directory(path) {
         return check(path);
     }
+    files::refuse_link(path).map_err(|e| Failure::writing(path.display(), &e))?;
     let beside = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match beside.is_dir() {
         true => check_directory(beside),
@@ -168,10 +173,11 @@ pub fn check_replaceable(path: &Path) -> Result<(), Failure> {
 
 /// Checks that a file can be created in a directory, or in its nearest existing ancestor; nothing remains.
 pub fn check_directory(path: &Path) -> Result<(), Failure> {
-    let tried = std::path::absolute(path).and_then(|path| {
+    let tried = files::refuse_foreign_link(path).and_then(|()| {
+        let path = std::path::absolute(path)?;
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
         let tried = there.join(format!(".weir-{}", std::process::id()));
-        File::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
+        files::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
     });
     tried.map_err(|e| Failure::writing(path.display(), &e))
 }

@@ -5,11 +5,11 @@ use crate::args::Input;
 use crate::export;
 use crate::extraction::{Extraction, Store};
 use crate::failure::Failure;
+use crate::file_budget::{FILES_MAX, FileBounds, FileBudget};
 use crate::form::Form;
 use crate::memory;
 use crate::outlets::Outlets;
 use crate::output::{self, FileId};
-use crate::quantity;
 use crate::rotation::Rotation;
 use crate::shown_rows::ShownRows;
 use crate::spec::{QuestionSpec, Stdout};
@@ -170,12 +170,12 @@ impl QuestionSet {
             }
             return Ok(());
         };
-        let max = spec.extract_max.as_deref();
-        let bytes_max = max.map_or(Ok(u64::MAX), |text| quantity::bytes("--extract-max", text))?;
-        let outlet = self.outlets.of(Some(&directory));
-        let patience = self.outlets.patience().clone();
-        let files = Files::new(directory, output::inputs(&self.input), outlet, patience);
-        let extraction = Arc::new(Extraction::new(files, bytes_max, self.memory_max(0)?));
+        let option = "--extract-max";
+        let bounds = FileBounds::of(option, spec.extract_max.as_deref(), &directory, FILES_MAX)?;
+        let budget = FileBudget::new(option, bounds, &directory);
+        let thread = (self.outlets.of(Some(&directory)), self.outlets.patience().clone());
+        let files = Files::new(directory, output::inputs(&self.input), thread, budget);
+        let extraction = Arc::new(Extraction::new(files, self.memory_max(0)?));
         self.compiler.pass_contents_to(Arc::new(Store(Arc::clone(&extraction))));
         self.extraction = Some((spec.name.clone(), extraction));
         Ok(())

@@ -1,12 +1,10 @@
 //! Records the packets of a run: a ring in memory, which other processes read, and its spool on the disk.
 
-use crate::dumps::{DumpAsker, DumpCounters, DumpPlace, Dumps};
+use crate::dumps::{DumpAsker, DumpBounds, DumpCounters, DumpPlace, Dumps};
 use crate::failure::Failure;
 use crate::server_ports::service;
 use crate::thresholds::Around;
-use std::fs;
-use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -16,6 +14,7 @@ use weir::io::ring::recorders::{self, Published};
 use weir::io::ring::{Pages, Ring, SpoolCounters, SpoolFiles, SpoolParams, Spooler, Writer};
 use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 use weir::{Compiler, PacketClasses, PacketClassifier};
+use weir_guard::{files, secrets};
 
 /// Segments go to the disk at this age, although they are not full.
 const SEGMENT_AGE_MAX: Duration = Duration::from_secs(60);
@@ -42,6 +41,8 @@ pub struct RecordingParams {
     pub rules: Vec<PathBuf>,
     /// The directory of dumps.
     pub dumps: Option<PathBuf>,
+    /// Their bounds, as stated.
+    pub dumps_max: Option<String>,
     /// The API over HTTP.
     pub api: Option<ApiParams>,
 }
@@ -49,12 +50,19 @@ pub struct RecordingParams {
 /// What is served where.
 #[derive(Debug, Clone)]
 pub struct ApiParams {
-    /// `[HOST:]PORT`.
+    /// `[HOST:]PORT`, or `unix:PATH`.
     pub address: String,
     /// The file with the token.
     pub token_file: Option<PathBuf>,
     /// With the page at `/`.
     pub has_page: bool,
+}
+
+impl ApiParams {
+    /// The path of the socket file, if the address is one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.address.strip_prefix("unix:").map(Path::new)
+    }
 }
 
 /// A recording that goes on.
@@ -102,14 +110,15 @@ impl RecordingCounters {
             ]);
         }
         if let Some(dumps) = &self.dumps {
-            let DumpCounters { written, packets, refused, lost, failed } = dumps.counters();
+            let DumpCounters { written, packets, refused, cut, lost, failed } = dumps.counters();
             all.extend([
                 ("dumps", count(written), "Dumps that are complete."),
                 ("dump_packets", count(packets), "Packets in dumps that are complete."),
+                ("dumps_refused", count(refused), "Dumps that were not begun, because there were too many."),
                 (
-                    "dumps_refused",
-                    count(refused),
-                    "Dumps that were not begun, because there were too many at a time.",
+                    "dumps_cut",
+                    count(cut),
+                    "Dumps that ended before their packets, because there was no room.",
                 ),
                 ("dump_lost", count(lost), "Packets that left the ring before they were dumped."),
                 ("dumps_failed", count(failed), "Dumps that could not be written."),
@@ -146,9 +155,11 @@ impl RecordingParams {
         let spool = self.spool.as_ref().map(|spool| spool.directory.clone());
         let own: Vec<PathBuf> = [spool, self.dumps.clone()].into_iter().flatten().collect();
         for directory in &own {
-            fs::create_dir_all(directory).map_err(|error| Failure::writing(directory.display(), &error))?;
+            files::create_directories(directory)
+                .map_err(|error| Failure::writing(directory.display(), &error))?;
         }
-        Ok([vec![sockets], own].concat())
+        let of_api = self.api.as_ref().and_then(|api| api.socket()?.parent());
+        Ok([vec![sockets], own, of_api.map(Path::to_path_buf).into_iter().collect()].concat())
     }
 
     /// Makes the ring, and lets others find it. `findings`: the interfaces of the packets.
@@ -171,8 +182,7 @@ impl RecordingParams {
                 Some(PacketClasses::new(compiler, &filters, bpf)?)
             }
         };
-        // A random number: a process has keys of its own.
-        let identity = RandomState::new().hash_one(std::process::id());
+        let identity = secrets::random().map(u64::from_ne_bytes).map_err(Failure::new)?;
         let made = Ring::create(self.ring_bytes, &format!("weir-{}", self.name), identity);
         let (ring, pages) = made.map_err(|error| named("--ring", &error))?;
         let writers = workers * (1 + self.classes.len());
@@ -227,7 +237,8 @@ impl RecordingParams {
         let dumps = self.dumps.as_ref().map(|place| {
             let (ring, compiler) = (ring.clone(), compiler.clone());
             let spool = directory.clone().map(SpoolFiles::new);
-            Dumps::start(DumpPlace { ring, spool, directory: place.clone(), compiler })
+            let bounds = DumpBounds::of(self.dumps_max.as_deref(), place)?;
+            Dumps::start(DumpPlace { ring, spool, directory: place.clone(), compiler, bounds })
         });
         let dumps = dumps.transpose()?;
         let recorder = Recorder {

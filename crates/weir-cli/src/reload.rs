@@ -5,6 +5,7 @@
 
 use crate::args::Input;
 use crate::failure::Failure;
+use crate::input;
 use crate::output;
 use crate::question_changes::QuestionChanges;
 use crate::question_set::QuestionSet;
@@ -61,6 +62,7 @@ pub fn watch(
     let (mut stated, set) = (first.to_vec(), Arc::downgrade(set));
     let thread = std::thread::Builder::new().name("weir-reload".into());
     let waiting = thread.spawn(move || {
+        input::read_again();
         for _ in signals.forever() {
             let Some(changes) = changes(&control, &set) else { return };
             match again(&reload, &stated, &changes) {

@@ -166,8 +166,6 @@ impl Rotating {
     /// The state before the first file of `output`.
     pub fn new(terms: Rotation, output: PathBuf, turn: Arc<Turn>) -> Self {
         let (written, now) = (Written::default(), None);
-        // Files are created beside the file that a link leads to.
-        let output = fs::canonicalize(&output).unwrap_or(output);
         let (agreeing, far_before, previous) = (0, 0, i64::MIN);
         Self { terms, output, now, agreeing, far_before, previous, written, turn, begin: 0, end: i64::MAX }
     }
@@ -253,16 +251,7 @@ impl Rotating {
     /// # Errors
     /// The file cannot be renamed.
     pub fn publish(&self, part: Part) -> io::Result<Vec<io::Error>> {
-        let time = file_time(Timestamp(self.begin));
-        // Numbers of deleted files are not used again: the newest file has the highest number.
-        let files = files_of(&self.output).into_iter();
-        let last = files.filter(|((other, _), _)| *other == time).map(|((_, number), _)| number).max();
-        let first = last.map_or(0, |last| last + 1);
-        let names = (first..first.saturating_add(NUMBERS_MAX)).map(|number| match number {
-            0 => named(&self.output, &time),
-            _ => named(&self.output, &format!("{time}_{number:03}")),
-        });
-        part.publish_as_first_of(names)?;
+        part.publish_as_first_of(names_at(&self.output, Timestamp(self.begin)))?;
         Ok(self.delete_oldest())
     }
 
@@ -278,6 +267,19 @@ impl Rotating {
         };
         files[..many].iter().filter_map(delete).collect()
     }
+}
+
+/// The names that a file of an output may have, which begins at this time. The first free one counts.
+pub fn names_at(output: &Path, begin: Timestamp) -> impl Iterator<Item = PathBuf> {
+    let time = file_time(begin);
+    // Numbers of deleted files are not used again: the newest file has the highest number.
+    let files = files_of(output).into_iter();
+    let last = files.filter(|((other, _), _)| *other == time).map(|((_, number), _)| number).max();
+    let first = last.map_or(0, |last| last + 1);
+    (first..first.saturating_add(NUMBERS_MAX)).map(move |number| match number {
+        0 => named(output, &time),
+        _ => named(output, &format!("{time}_{number:03}")),
+    })
 }
 
 /// The name of an output's file: the time before the ending.

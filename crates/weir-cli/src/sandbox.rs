@@ -1,8 +1,9 @@
 //! Gives up rights once the sockets of links are open: the parsers of hostile traffic run with as little as
 //! possible.
 //!
-//! * Another user (`--user`), and no capabilities but those that replace filters in the kernel when questions
-//!   change. Sockets and rings stay open, and nothing is opened again.
+//! * Another user (`--user`), and no capabilities. One thread that sees neither packets nor clients keeps
+//!   those that load filters into the kernel ([`Loader`]), as long as questions can change. Sockets and rings
+//!   stay open, and nothing is opened again.
 //! * `no_new_privs`: programs with more rights are of no use.
 //! * seccomp: calls of the system that Weir never makes fail, such as `execve`, `ptrace` and `mount`, and no
 //!   process can be made, only threads.
@@ -26,12 +27,16 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use weir::link::dpdk;
+use weir::link::{LOADER_THREAD, Loader, dpdk};
 
 /// What root may still do if no other user is given: write to directories of other users, and listen on low
 /// ports.
 const OF_ROOT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::NET_BIND_SERVICE);
+
+/// Names the user as whom captures of root continue, if the command line names none. Made at the
+/// installation.
+const INSTALLED_USER: &str = "/etc/weir/user";
 
 /// Calls of the system that Weir never makes once the sockets are open.
 const REFUSED: &[i64] = &[
@@ -131,24 +136,32 @@ fn directory_of(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The user does not exist, or the process may not become that user.
-pub fn enter(input: &Input, writable: &[PathBuf]) -> Result<(), Failure> {
-    let args = &input.sandbox;
+pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(), Failure> {
+    let args = &SandboxArgs { user: stated_user(&input.sandbox)?, ..input.sandbox.clone() };
     // Without CAP_PERFMON, the kernel accepts only programs without computed addresses.
     let of_sockets = CapabilitySet::BPF | CapabilitySet::PERFMON;
-    let filters = match input.method == "af_xdp" || input.mirror {
+    let of_loader = match input.method == "af_xdp" || input.mirror {
         true => of_sockets | CapabilitySet::NET_ADMIN,
         false => of_sockets,
     };
     // Some drivers add rules by calls of the kernel.
-    let filters = match input.interface.iter().any(|name| name.starts_with(dpdk::PREFIX)) {
-        true => filters | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW,
-        false => filters,
+    let of_devices = match input.interface.iter().any(|name| name.starts_with(dpdk::PREFIX)) {
+        true => CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW,
+        false => CapabilitySet::empty(),
     };
+    // An older kernel asks for rights whenever the table of connections is read.
+    let is_alone = has_free_maps();
+    let filters = if is_alone { of_devices } else { of_devices | of_loader };
     let user = args.user.as_deref().map(ids_of).transpose()?;
     if let Some(missing) = args.write_to.iter().find(|path| !path.is_dir()) {
         return Err(Failure::new(format!("--write-to {}: there is no such directory", missing.display())));
     }
     let restriction = Restriction { args: args.clone(), user, filters, writable: writable.to_vec() };
+    let of_its_thread = Restriction { filters: of_loader, ..restriction.clone() };
+    // Its restriction is that of this thread, which reports what is missing.
+    if let Some(entered) = loader.call_in_thread(move || of_its_thread.enter_thread()) {
+        drop(entered?);
+    }
     let of_dpdk = restriction.clone();
     match dpdk::in_its_thread(move || of_dpdk.enter_thread()) {
         Ok(None) => {}
@@ -159,6 +172,8 @@ pub fn enter(input: &Input, writable: &[PathBuf]) -> Result<(), Failure> {
             return Err(Failure::new(message));
         }
     }
+    let had_filters =
+        thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::BPF));
     let missing = restriction.enter_thread()?;
     missing.iter().for_each(|(part, why)| report(part, why));
     if args.no_sandbox {
@@ -167,9 +182,8 @@ pub fn enter(input: &Input, writable: &[PathBuf]) -> Result<(), Failure> {
     if !missing.iter().any(|(part, _)| *part == LANDLOCK) {
         write_bounds::set(writable);
     }
-    let has_filters =
-        thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::BPF));
-    if let Err(why) = refuse_calls(has_filters) {
+    let of_loading = || if had_filters && is_alone { refuse_loading() } else { Ok(()) };
+    if let Err(why) = refuse_calls(had_filters).and_then(|()| of_loading()) {
         report("seccomp", &why.to_string());
     }
     let free = threads_with_other_rights();
@@ -224,7 +238,8 @@ fn threads_with_other_rights() -> Vec<String> {
     };
     let (_, own) = of(PathBuf::from("/proc/thread-self"));
     let all = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    all.map(|task| of(task.path())).filter(|(_, rights)| *rights != own).map(|(name, _)| name).collect()
+    let others = all.map(|task| of(task.path())).filter(|(_, rights)| *rights != own).map(|(name, _)| name);
+    others.filter(|name| name != LOADER_THREAD).collect()
 }
 
 /// Reports a part of the sandbox that this system does not have.
@@ -232,6 +247,22 @@ fn report(part: &str, why: &str) {
     if terminal::is_verbose() {
         say!("weir: sandbox: no {part}: {why}");
     }
+}
+
+/// The user of the command line, or of the installation if root captures.
+fn stated_user(args: &SandboxArgs) -> Result<Option<String>, Failure> {
+    if args.user.is_some() || args.no_sandbox || !geteuid().is_root() {
+        return Ok(args.user.clone());
+    }
+    let text = match std::fs::read_to_string(INSTALLED_USER) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|error| Failure::new(format!("{INSTALLED_USER}: {error}")))?,
+    };
+    let user = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    user.iter().for_each(|user| {
+        inform!("weir: the run continues as {user} ({INSTALLED_USER}; --user root keeps root)")
+    });
+    Ok(user.map(str::to_string))
 }
 
 /// The numbers of `NAME[:GROUP]`. Without a group, that of the user.
@@ -301,8 +332,32 @@ fn restrict_files(writable: &[PathBuf]) -> Result<(), Box<dyn Error>> {
 /// Calls of the system that are refused: always, or if one of the rules holds.
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refuses calls of the system, with the error EPERM; also `bpf`, unless filters in the kernel need this
-/// call.
+/// Whether the kernel lets a process read and change maps that it has, without rights (Linux 5.19).
+fn has_free_maps() -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse::<u32>());
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 19),
+        _ => false,
+    }
+}
+
+/// Commands of `bpf` that read and change maps: lookup, update, delete, next key, lookup and delete
+/// (linux/bpf.h).
+const OF_MAPS: [u64; 5] = [1, 2, 3, 4, 21];
+
+/// Refuses all other commands of `bpf`, in this thread and those that it starts: the loader is not one of
+/// them.
+fn refuse_loading() -> Result<(), Box<dyn Error>> {
+    let is_other = |command| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, command);
+    let conditions = OF_MAPS.into_iter().map(is_other).collect::<Result<Vec<_>, _>>()?;
+    let calls = Calls::from([(libc::SYS_bpf, vec![SeccompRule::new(conditions)?])]);
+    Ok(seccompiler::apply_filter(&program(calls, libc::EPERM)?)?)
+}
+
+/// Refuses calls of the system in all threads, with the error EPERM; also `bpf`, unless filters in the kernel
+/// need this call.
 fn refuse_calls(has_filters: bool) -> Result<(), Box<dyn Error>> {
     let filters = (!has_filters).then_some(&libc::SYS_bpf);
     let mut refused = processes()?;
@@ -343,6 +398,72 @@ mod tests {
     use super::*;
     use std::io::ErrorKind;
     use std::process::Command;
+
+    /// The values of these lines of `status` of this thread.
+    fn status(names: [&str; 5]) -> [String; 5] {
+        let text = std::fs::read_to_string("/proc/thread-self/status").expect("the kernel has it");
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        names.map(|name| value(name).unwrap_or_default().trim().to_string())
+    }
+
+    /// Rights are those of a thread: one of this process gives them up, and says what it has left.
+    #[test]
+    fn a_thread_has_what_it_keeps_and_cannot_get_more() {
+        if !geteuid().is_root() {
+            return say!("skipped: only root has rights to give up");
+        }
+        let place = tempfile::tempdir().expect("a directory");
+        let (inside, outside) = (place.path().join("inside"), place.path().join("outside"));
+        std::fs::create_dir(&inside).expect("a directory");
+        let of_loader = CapabilitySet::BPF | CapabilitySet::PERFMON;
+        for (user, filters, wanted) in [
+            (None, CapabilitySet::empty(), OF_ROOT),
+            (None, of_loader, OF_ROOT | of_loader),
+            (
+                Some((Uid::from_raw(65_534), Gid::from_raw(65_534))),
+                CapabilitySet::empty(),
+                CapabilitySet::empty(),
+            ),
+            (Some((Uid::from_raw(65_534), Gid::from_raw(65_534))), of_loader, of_loader),
+        ] {
+            let (args, writable) = (SandboxArgs::default(), vec![inside.clone()]);
+            let (inside, outside) = (inside.join("file"), outside.clone());
+            let restricted = std::thread::spawn(move || {
+                let restriction = Restriction { args, user, filters, writable };
+                let missing = restriction.enter_thread().unwrap_or_else(|_| panic!("root may"));
+                assert!(missing.is_empty(), "{missing:?}");
+                let rights = status(["CapEff", "CapPrm", "CapBnd", "CapAmb", "NoNewPrivs"]);
+                let none = "0000000000000000";
+                let wanted = format!("{:016x}", wanted.bits());
+                assert_eq!(rights, [wanted.as_str(), &wanted, none, none, "1"].map(str::to_string));
+                let all = CapabilitySets {
+                    effective: CapabilitySet::all(),
+                    permitted: CapabilitySet::all(),
+                    inheritable: CapabilitySet::empty(),
+                };
+                assert!(thread::set_capabilities(None, all).is_err(), "rights do not come back");
+                assert!(std::fs::write(&outside, "x").is_err(), "Landlock");
+                std::fs::write(&inside, "x").map_err(|error| error.kind()).is_ok() == user.is_none()
+            });
+            assert!(restricted.join().expect("its assertions hold"), "root still writes inside");
+        }
+    }
+
+    /// A thread that loads nothing reads and changes maps that it has, and loads no program.
+    #[test]
+    fn a_thread_without_the_loader_may_only_use_maps() {
+        let load = || weir::link::trial::Assignment::new().map(drop);
+        if let Err(error) = load() {
+            return say!("skipped: programs cannot be loaded into the kernel: {error}");
+        }
+        let restricted = std::thread::spawn(move || {
+            thread::set_no_new_privs(true).expect("every thread may");
+            refuse_loading().expect("the kernel has seccomp");
+            load()
+        });
+        let said = restricted.join().expect("it ends").expect_err("it is refused");
+        assert_eq!(said.kind(), ErrorKind::PermissionDenied);
+    }
 
     /// The filters hold for one thread, which is not that of other tests, and for those that it starts.
     #[test]

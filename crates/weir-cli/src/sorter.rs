@@ -166,13 +166,26 @@ struct Sorted {
 impl Part {
     /// The first `limit` rows of sorted lists, as one list.
     fn written(key: &SortKey, limit: usize, lists: Vec<List>) -> io::Result<Self> {
-        let mut out = BufWriter::new(tempfile::tempfile()?);
-        merge(key, lists, limit, &mut |row| row_code::write(row, &mut out))?;
-        out.flush()?;
-        let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.rewind()?;
-        Ok(Part(file))
+        let write = || {
+            let mut out = BufWriter::new(tempfile::tempfile()?);
+            merge(key, lists, limit, &mut |row| row_code::write(row, &mut out))?;
+            out.flush()?;
+            let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.rewind()?;
+            Ok(Part(file))
+        };
+        write().map_err(|error: io::Error| unsorted(&error))
     }
+}
+
+/// An error of the temporary files: the output is not to blame, and another file system may have room.
+fn unsorted(error: &io::Error) -> io::Error {
+    let place = std::env::temp_dir();
+    io::Error::other(format!(
+        "{}: {error}: rows that are sorted and exceed the memory (--memory) wait there; free space, or name another directory \
+         by TMPDIR=DIR",
+        place.display()
+    ))
 }
 
 /// A sorted list of rows.

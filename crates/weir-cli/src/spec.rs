@@ -84,10 +84,14 @@ pub struct QuestionSpec {
     /// For `streams`: a directory for files with the bytes of each stream.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub files: Option<PathBuf>,
+    /// For `streams`: maximum number of bytes of these files, and of the files, such as `1G/5000`.
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
+    pub files_max: Option<String>,
     /// For `files`: a directory for the contents of the files.
     #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
     pub extract: Option<PathBuf>,
-    /// For `files`: maximum number of bytes of all extracted contents, such as `1G`.
+    /// For `files`: maximum number of bytes of all extracted contents, and of the contents, such as
+    /// `1G/5000`.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
     pub extract_max: Option<String>,
     /// For `streams` and `match`: process only the first bytes of each stream, such as `10k` or `dns:1k`.

@@ -5,20 +5,21 @@
 //! overwritten.
 
 use crate::failure::{self, Failure};
+use crate::file_budget::FileBudget;
 use crate::output::FileId;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use weir::io::outlet::{Load, Refused};
 use weir::io::{Outlet, Patience};
 use weir::stream::Stream;
+use weir_guard::files::{self, Opening};
 
 /// Buffer size: bytes are written in pieces of about this size.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -32,6 +33,8 @@ pub struct Files {
     /// The thread that writes.
     outlet: Arc<Outlet>,
     patience: Patience,
+    /// How many files there may be, and how large.
+    budget: FileBudget,
     /// Streams so far by file name, with a number for each: connections may reuse ports.
     names: Mutex<HashMap<String, (String, u32)>>,
     /// The first failure.
@@ -51,17 +54,26 @@ pub struct StreamFile {
     buffer: Vec<u8>,
     at: u64,
     files: Arc<Files>,
+    /// Whether the budget has a place for the file, once it has bytes; and the bytes that it has taken.
+    has_place: Option<bool>,
+    taken_bytes: u64,
+    is_cut: bool,
 }
 
 impl Files {
     /// Files in this directory, which is created with the first file. `inputs` are not overwritten; `outlet`
-    /// writes.
-    pub fn new(directory: PathBuf, inputs: Vec<FileId>, outlet: Arc<Outlet>, patience: Patience) -> Self {
+    /// writes, as far as the budget allows.
+    pub fn new(
+        directory: PathBuf,
+        inputs: Vec<FileId>,
+        (outlet, patience): (Arc<Outlet>, Patience),
+        budget: FileBudget,
+    ) -> Self {
         let (names, fault, lost_bytes) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
-        Self { directory, inputs, outlet, patience, names, fault, lost_bytes }
+        Self { directory, inputs, outlet, patience, budget, names, fault, lost_bytes }
     }
 
-    /// The file of a stream. It is created at the first byte.
+    /// The file of a stream, which has bytes.
     pub fn of(self: &Arc<Self>, stream: &Stream<'_, '_>) -> StreamFile {
         let [(src, src_port), (dst, dst_port)] = stream.endpoints();
         let mut name = format!("{}.{src_port:05}-{}.{dst_port:05}", digits(src), digits(dst));
@@ -70,6 +82,13 @@ impl Files {
         }
         let uid = stream.uid();
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() as u64 >= self.budget.bounds().files && !names.contains_key(&name) {
+            // No file would have the name, and names are kept to the end.
+            let mut file = self.named(&name);
+            file.has_place = Some(false);
+            self.budget.refuse();
+            return file;
+        }
         // All streams between the same endpoints belong to one worker, so their numbers do not depend on the
         // number of workers.
         let (last, number) = names.entry(name.clone()).or_insert((uid.clone(), 0));
@@ -85,7 +104,22 @@ impl Files {
     /// A file of this name, created at the first byte.
     pub fn named(self: &Arc<Self>, name: &str) -> StreamFile {
         let path = self.directory.join(name).into();
-        StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(self) }
+        let (files, has_place) = (Arc::clone(self), None);
+        StreamFile {
+            path,
+            created: Arc::default(),
+            buffer: vec![],
+            at: 0,
+            files,
+            has_place,
+            taken_bytes: 0,
+            is_cut: false,
+        }
+    }
+
+    /// What became of the bounds.
+    pub fn budget(&self) -> &FileBudget {
+        &self.budget
     }
 
     /// A file that is to be [kept](StreamFile::keep) or [removed](StreamFile::remove). Its name in the
@@ -122,11 +156,11 @@ impl Files {
 
     /// Creates or empties the file.
     fn create(&self, path: &Path) -> io::Result<(File, FileId)> {
-        let creation = if is_temporary(path) { Creation::New } else { Creation::Emptied };
-        let create = || open(path, creation);
+        let opening = if is_temporary(path) { Opening::New } else { Opening::Kept };
+        let create = || open(path, opening);
         let file = create().or_else(|error| match error.kind() {
             // Create the directory with the first file.
-            ErrorKind::NotFound => fs::create_dir_all(&self.directory).and_then(|()| create()),
+            ErrorKind::NotFound => files::create_directories(&self.directory).and_then(|()| create()),
             _ => Err(error),
         })?;
         let about = file.metadata()?;
@@ -143,7 +177,7 @@ impl Files {
 
     /// Opens a file that was created.
     fn reopen(&self, path: &Path, id: &FileId) -> io::Result<File> {
-        let file = open(path, Creation::None)?;
+        let file = open(path, Opening::Existing)?;
         match FileId::of(&file.metadata()?) == *id {
             true => Ok(file),
             false => Err(io::Error::other("another file has taken its place")),
@@ -200,34 +234,45 @@ fn is_temporary(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes()))
 }
 
-/// Whether opening a file creates it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Creation {
-    /// The file exists.
-    None,
-    /// The file is created unless it exists.
-    Emptied,
-    /// The file must not exist.
-    New,
-}
-
 /// Opens a file for writing. Links are not followed, and pipes are not waited for.
-fn open(path: &Path, creation: Creation) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let mut options = File::options();
-    options.write(true).create(creation == Creation::Emptied).create_new(creation == Creation::New);
-    let opened = options.custom_flags(flags.bits() as i32).open(path);
-    opened.map_err(|error| match error.raw_os_error() {
-        Some(number) if number == Errno::LOOP.raw_os_error() => {
-            io::Error::other("a symbolic link, which is not followed")
-        }
-        _ => error,
-    })
+fn open(path: &Path, opening: Opening) -> io::Result<File> {
+    files::open(path, opening, OFlags::NONBLOCK)
 }
 
 impl StreamFile {
-    /// Writes bytes at `offset` of the stream; missing bytes stay a hole.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+    /// Writes bytes at `offset` of the stream; missing bytes stay a hole. Returns the number of bytes for
+    /// which the budget has room: without room, the file ends.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> usize {
+        let fits = self.reserve(bytes.len());
+        if fits > 0 {
+            self.append(offset, &bytes[..fits]);
+        }
+        fits
+    }
+
+    /// Takes room for bytes; returns the number that fits.
+    fn reserve(&mut self, bytes: usize) -> usize {
+        let budget = &self.files.budget;
+        let has_place = *self.has_place.get_or_insert_with(|| {
+            let has_place = budget.add_file();
+            if !has_place {
+                budget.refuse();
+            }
+            has_place
+        });
+        if !has_place || self.is_cut {
+            return 0;
+        }
+        let fits = budget.take(bytes);
+        self.taken_bytes += fits as u64;
+        if fits < bytes {
+            self.is_cut = true;
+            budget.cut();
+        }
+        fits
+    }
+
+    fn append(&mut self, offset: u64, bytes: &[u8]) {
         if offset != self.at + self.buffer.len() as u64 {
             self.flush();
             self.at = offset;
@@ -244,8 +289,13 @@ impl StreamFile {
     }
 
     /// Gives a [temporary](Files::temporary) file its final name in the directory. A file of that name is
-    /// replaced, unless it is an input or no regular file.
-    pub fn keep(&mut self, name: &str) {
+    /// replaced, unless it is an input or no regular file. Returns `false` if the budget has no place for it.
+    pub fn keep(&mut self, name: &str) -> bool {
+        // Also of a file without bytes.
+        self.reserve(0);
+        if self.has_place == Some(false) {
+            return false;
+        }
         self.flush();
         let target = self.files.directory.join(name);
         self.post(move |files, path, created| {
@@ -256,11 +306,15 @@ impl StreamFile {
                 let _ = fs::remove_file(path);
             }
         });
+        true
     }
 
     /// Removes a [temporary](Files::temporary) file.
     pub fn remove(&mut self) {
         self.buffer.clear();
+        if self.has_place.take() == Some(true) {
+            self.files.budget.give_back(std::mem::take(&mut self.taken_bytes));
+        }
         self.post(|files, path, created| {
             if let Some(Some(_)) = created.get()
                 && let Err(error) = fs::remove_file(path)
@@ -321,6 +375,7 @@ fn digits(address: IpAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_budget::FileBounds;
 
     #[test]
     fn bytes_that_a_blocked_directory_does_not_accept_are_counted() {
@@ -328,11 +383,10 @@ mod tests {
         let (release, released) = std::sync::mpsc::channel::<()>();
         let patience = Patience::of(std::time::Duration::ZERO);
         let outlet = Arc::new(Outlet::new(patience.clone()));
-        let files = Arc::new(Files::new(directory.clone(), vec![], Arc::clone(&outlet), patience));
-        let file = |name: &str| {
-            let path = directory.join(name).into();
-            StreamFile { path, created: Arc::default(), buffer: vec![], at: 0, files: Arc::clone(&files) }
-        };
+        let budget = FileBudget::new("--files-max", FileBounds { bytes: 1 << 20, files: 9 }, &directory);
+        let outlet_and_patience = (Arc::clone(&outlet), patience);
+        let files = Arc::new(Files::new(directory.clone(), vec![], outlet_and_patience, budget));
+        let file = |name: &str| files.named(name);
         let full = Load { rows: 0, bytes: weir::io::outlet::QUEUE_BYTES_MAX };
         let blocked = Box::new(move || {
             let _ = released.recv();

@@ -26,6 +26,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 use weir_packet::{Batch, Column, RowSink};
 
 /// Maximum number of rows of a row group.
@@ -34,6 +35,16 @@ pub const GROUP_ROWS_MAX: usize = 1 << 16;
 /// Approximate maximum encoded size of a row group in bytes. It is kept in memory until written, once per
 /// open partition.
 pub const GROUP_BYTES_MAX: usize = 16 << 20;
+
+/// Rows that a reader waits for are in a complete row group after this time, although the group is small.
+const GROUP_AGE_MAX: Duration = Duration::from_mins(10);
+
+/// The same once a file has [`GROUPS_MANY`] row groups: each makes the footer larger, and the footer is
+/// written again with each.
+const LATER_GROUP_AGE_MAX: Duration = Duration::from_hours(1);
+
+/// Row groups of a file that grows by time for a day.
+const GROUPS_MANY: usize = 144;
 
 /// zstd level 1: after dictionary encoding, higher levels gain little.
 const ZSTD_LEVEL: i32 = 1;
@@ -76,6 +87,8 @@ struct State {
     schema: SchemaDescPtr,
     /// Number of row groups that a footer in the file describes.
     described_groups: usize,
+    /// When the first row of the incomplete row group came.
+    waits_since: Option<Instant>,
 }
 
 impl State {
@@ -89,7 +102,14 @@ impl State {
             ArrowWriterOptions::new().with_properties(properties.clone()).with_skip_arrow_metadata(true);
         let schema = Arc::new(ArrowSchemaConverter::new().convert(&arrow).map_err(to_io)?);
         let writer = ArrowWriter::try_new_with_options(place, arrow, options).map_err(to_io)?;
-        Ok(Self { batch, writer, properties: Arc::new(properties), schema, described_groups: 0 })
+        Ok(Self {
+            batch,
+            writer,
+            properties: Arc::new(properties),
+            schema,
+            described_groups: 0,
+            waits_since: None,
+        })
     }
 
     /// Writes the collected rows.
@@ -100,15 +120,29 @@ impl State {
         }
     }
 
-    /// Ends the file with a footer of the row groups so far, unless it has one.
-    fn place_footer(&mut self, is_first: bool) -> io::Result<()> {
+    /// Completes a row group whose first row has waited for this time, so that a killed process loses no
+    /// more.
+    fn complete_older_than(&mut self, age: Duration) -> io::Result<()> {
+        let is_old = self.waits_since.is_some_and(|since| since.elapsed() >= age);
+        if !is_old || matches!(self.writer.inner(), Place::Stream(_)) {
+            return Ok(());
+        }
+        self.waits_since = None;
+        self.write()?;
+        self.writer.flush().map_err(to_io)?;
+        self.place_footer(true)
+    }
+
+    /// Ends the file with a footer of the row groups so far, unless it has one. `is_due`: although the data
+    /// is smaller than the footer.
+    fn place_footer(&mut self, is_due: bool) -> io::Result<()> {
         let groups = self.writer.flushed_row_groups().len();
-        if groups == self.described_groups && !is_first || matches!(self.writer.inner(), Place::Stream(_)) {
+        if groups == self.described_groups && !is_due || matches!(self.writer.inner(), Place::Stream(_)) {
             return Ok(());
         }
         self.writer.sync()?;
         let Place::File(file) = self.writer.inner() else { return Ok(()) };
-        if file.wants_footer() {
+        if is_due || file.wants_footer() {
             let footer = self.footer()?;
             if let Place::File(file) = self.writer.inner_mut() {
                 file.place(footer)?;
@@ -177,6 +211,7 @@ impl RowSink for ParquetSink {
 
     fn rows(&mut self, batch: &Batch, mut rows: Range<usize>) -> io::Result<()> {
         let state = self.state.as_mut().ok_or_else(no_columns)?;
+        state.waits_since.get_or_insert_with(Instant::now);
         while state.batch.push(batch, &mut rows)? {
             state.write()?;
             state.place_footer(false)?;
@@ -184,9 +219,11 @@ impl RowSink for ParquetSink {
         Ok(())
     }
 
-    /// A row group is readable only when it is complete, so a flush writes nothing.
+    /// A row group is readable only when it is complete, so a flush writes nothing until the rows are old.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        let Some(state) = &mut self.state else { return Ok(()) };
+        let is_many = state.writer.flushed_row_groups().len() >= GROUPS_MANY;
+        state.complete_older_than(if is_many { LATER_GROUP_AGE_MAX } else { GROUP_AGE_MAX })
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -250,5 +287,43 @@ fn to_io(error: ParquetError) -> io::Error {
             Err(error) => io::Error::other(error),
         },
         error => io::Error::other(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::{Value, ValueType};
+
+    #[test]
+    fn a_slow_log_has_its_rows_on_disk_before_a_row_group_is_full() {
+        let path = std::env::temp_dir().join(format!("weir-slow-{}.parquet", std::process::id()));
+        let file = || File::options().read(true).write(true).open(&path).expect("it is there");
+        let made = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        let mut sink = ParquetSink::in_file(made.expect("a temporary file"), "", Arc::default());
+        sink.begin(&[Column::new("n", ValueType::Unsigned, "a number")]).expect("room");
+        let mut seen = vec![];
+        for number in 0..5 {
+            let mut row = Batch::default();
+            row.push(&[Value::Unsigned(number)]);
+            sink.rows(&row, 0..1).expect("room");
+            // Young rows wait for others.
+            sink.flush().expect("room");
+            let state = sink.state.as_mut().expect("it has begun");
+            if number > 1 {
+                state.complete_older_than(Duration::ZERO).expect("room");
+                state.complete_older_than(Duration::ZERO).expect("nothing is new");
+            }
+            // The file of a process that is killed now.
+            let killed = path.with_extension("killed");
+            std::fs::copy(&path, &killed).expect("room");
+            let copy = File::options().read(true).write(true).open(&killed).expect("it is there");
+            seen.push(complete_parquet(&copy).expect("a footer"));
+            std::fs::remove_file(&killed).expect("it is there");
+        }
+        assert_eq!(seen, [0, 0, 3, 4, 5]);
+        sink.end().expect("room");
+        assert_eq!(complete_parquet(&file()).expect("a footer"), 5);
+        std::fs::remove_file(&path).expect("it is there");
     }
 }

@@ -12,7 +12,8 @@
 //! * [`dpdk`]: whether devices of DPDK can be captured, and its thread. `dpdk_queue`: a queue of a device of
 //!   DPDK, which is captured without the kernel.
 //! * `header_rules`: rules by which a device of DPDK discards packets that no question needs.
-//! * `sieve`: discards packets in the kernel that no question needs.
+//! * `sieve`: discards packets in the kernel that no question needs. `loader`: the thread that loads its
+//!   programs, the only one that needs rights for that.
 //! * `flow_map`: the connections whose packets the kernel counts.
 //! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes
 //!   them; `bpf`: loads them; [`trial`]: runs them on single frames.
@@ -46,6 +47,7 @@ pub mod interfaces;
 mod link_socket;
 mod links;
 pub mod live_frames;
+mod loader;
 mod names;
 mod options;
 mod packet_socket;
@@ -62,6 +64,7 @@ mod umem;
 mod xdp_socket;
 
 pub use links::Links;
+pub use loader::{LOADER_THREAD, Loader};
 pub use names::NamedInterface;
 pub use options::{LinkOptions, Method, Note, Notes};
 pub use sender::Sender;

@@ -1,5 +1,6 @@
 //! How links are captured, and what a capture reports besides packets.
 
+use crate::loader::Loader;
 use crate::names::NamedInterface;
 use std::fmt;
 use std::sync::Arc;
@@ -80,6 +81,8 @@ pub struct LinkOptions {
     pub dpdk_arguments: Vec<String>,
     /// The capture ends once this is not 0: packets received before are still delivered.
     pub stop: Arc<AtomicUsize>,
+    /// Loads filters into the kernel.
+    pub loader: Loader,
     /// The receiver of notes.
     pub notes: Notes,
 }
@@ -95,6 +98,7 @@ impl Default for LinkOptions {
             hardware_time: false,
             dpdk_arguments: vec![],
             stop,
+            loader: Loader::default(),
             notes: Notes::to(|_| {}),
         }
     }

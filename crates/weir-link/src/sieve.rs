@@ -2,10 +2,11 @@
 //! interface, or the XDP program of the interface.
 //!
 //! The kernel takes milliseconds to verify a simple filter, and up to a second for an exact one. A thread of
-//! its own loads filters; everything passes until the first one is in place.
+//! its own loads filters ([`Loader`]); everything passes until the first one is in place.
 
 use crate::bpf::{Attachment, CountMap, OF_FLOWS, Program, ProgramKind, ScratchMap, SocketMap, UNNEEDED};
 use crate::flow_map::{FlowMap, FlowMaps};
+use crate::loader::Loader;
 use crate::options::{LinkOptions, Note, Notes};
 use crate::programs::{Fate, for_interface, for_socket};
 use crate::system::Socket;
@@ -24,6 +25,7 @@ pub(crate) struct Sieve {
     link: LinkType,
     place: Place,
     state: Mutex<State>,
+    loader: Loader,
     notes: Notes,
     /// `None` if the times of packets are not those of the kernel: the engine could then not tell which
     /// packets were on their way when the kernel took a connection over.
@@ -88,9 +90,9 @@ impl Sieve {
         options: &LinkOptions,
         flows: &FlowMaps,
     ) -> Arc<Self> {
-        let (name, notes) = (name.to_string(), options.notes.clone());
+        let (name, notes, loader) = (name.to_string(), options.notes.clone(), options.loader.clone());
         let flows = (!options.hardware_time).then(|| flows.clone());
-        Arc::new(Self { name, link, place, state: Mutex::new(state), notes, flows })
+        Arc::new(Self { name, link, place, state: Mutex::new(state), loader, notes, flows })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,22 +108,33 @@ impl Sieve {
         }
         let had_filter = state.wanted.is_some();
         state.wanted = filters.cloned();
-        if had_filter && let Err(error) = self.widen(&state) {
+        drop(state);
+        if had_filter && let Err(error) = self.widen_with_rights() {
             self.tell(&error);
         }
-        drop(state);
         let (sieve, Some(filters)) = (Arc::clone(self), filters.cloned()) else { return };
-        let thread = std::thread::Builder::new().name("weir-sieve".into());
-        let started = thread.spawn(move || {
+        let started = self.loader.run(move || {
             if let Err(error) = sieve.install(&filters) {
                 sieve.tell(&error);
             }
         });
-        started.map_or_else(|error| self.tell(&error), drop);
+        if let Err(error) = started {
+            self.tell(&error);
+        }
     }
 
     fn tell(&self, error: &io::Error) {
         self.notes.tell(Note::Unfiltered(self.name.clone(), KERNEL, error.to_string()));
+    }
+
+    /// Lets everything pass, before the questions change.
+    fn widen_with_rights(self: &Arc<Self>) -> io::Result<()> {
+        let sieve = Arc::clone(self);
+        if !self.loader.is_started() {
+            return sieve.widen(&sieve.state());
+        }
+        let widened = self.loader.call_in_thread(move || sieve.widen(&sieve.state()));
+        widened.unwrap_or_else(|| Err(io::Error::other("the rights to load filters were given up")))
     }
 
     /// Lets everything pass.

@@ -18,12 +18,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_guard::{files, sockets};
 
 /// The name of a recorder without a name.
 pub const DEFAULT: &str = "default";
@@ -126,14 +127,13 @@ impl Published {
     /// `AddrInUse` if another recorder has the name; those of the socket.
     pub fn new(name: &str, ring: &Ring, spool: Option<&Path>) -> io::Result<Self> {
         let directory = make_directory()?;
-        let lock = File::create(directory.join(format!("{name}.lock")))?;
+        let lock = files::create(&directory.join(format!("{name}.lock")))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             io::Error::new(ErrorKind::AddrInUse, format!("another recorder is called `{name}`"))
         })?;
         let path = socket_in(&directory, name);
-        // Of a recorder that was killed.
-        let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)?;
+        // Replaces the file of a recorder that was killed.
+        let listener = sockets::listen(&path)?;
         listener.set_nonblocking(true)?;
         let ends = Arc::<AtomicBool>::default();
         let (ring, end) = (ring.clone(), Arc::clone(&ends));

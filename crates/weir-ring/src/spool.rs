@@ -13,16 +13,17 @@ use crate::piece::{Piece, head_of};
 use crate::ring::Ring;
 use crate::time_range::{Stretch, TimeRange};
 use crate::writer::class_of;
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+use weir_guard::files::{self, Opening};
 use weir_packet::Timestamp;
 
 /// The end of the names of files.
@@ -156,16 +157,16 @@ impl Spooler {
             retention: *retention,
             current: None,
         }));
-        stores.iter().try_for_each(|store| fs::create_dir_all(&store.directory))?;
-        let lock = File::create(params.directory.join(LOCK))?;
+        stores.iter().try_for_each(|store| files::create_directories(&store.directory))?;
+        let lock = files::create(&params.directory.join(LOCK))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::new(ErrorKind::AddrInUse, "another recorder writes to this directory"))?;
         let probe = params.directory.join(format!(".weir-{}", std::process::id()));
-        let tried = OpenOptions::new().write(true).create_new(true).custom_flags(direct_flag()).open(&probe);
+        let tried = files::open(&probe, Opening::New, OFlags::DIRECT);
         let is_direct = match tried {
             Ok(_) => true,
             Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                File::create_new(&probe)?;
+                files::create_new(&probe)?;
                 false
             }
             Err(error) => return Err(error),
@@ -376,19 +377,15 @@ impl Store {
 
 /// Creates the file whose first packet has this time.
 fn create(directory: &Path, first: i64, identity: u64, is_direct: bool) -> io::Result<(PathBuf, File)> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    if is_direct {
-        options.custom_flags(direct_flag());
-    }
+    let flags = if is_direct { OFlags::DIRECT } else { OFlags::empty() };
     let mut number = 0;
     loop {
         let again = if number == 0 { String::new() } else { format!("_{number}") };
         let path = directory.join(format!("{}{again}-{identity:016x}{END}", file_time(first)));
-        match options.open(&path) {
+        match files::open(&path, Opening::New, flags) {
             // The directory was removed.
             Err(error) if error.kind() == ErrorKind::NotFound && number == 0 => {
-                fs::create_dir_all(directory)?
+                files::create_directories(directory)?
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists && number < NAMES_MAX => {}
             opened => return Ok((path, opened?)),
@@ -411,10 +408,6 @@ fn remove(path: &Path, counters: &SpoolCounters) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-fn direct_flag() -> i32 {
-    rustix::fs::OFlags::DIRECT.bits() as i32
 }
 
 /// Whether a name has the form of names of files: `TIME-IDENTITY.weir.pcapng`.

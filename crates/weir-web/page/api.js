@@ -11,13 +11,17 @@ export class Refused extends Error {
   }
 }
 
+// The address that the recorder prints has the token behind `#`, which browsers send to nobody. It leaves the
+// address bar at once.
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) {
+  sessionStorage.setItem(TOKEN, given);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
 function head() {
   const token = sessionStorage.getItem(TOKEN);
   return token ? { Authorization: `Bearer ${token}` } : {};
-}
-
-export function hasToken() {
-  return sessionStorage.getItem(TOKEN) !== null;
 }
 
 // Asks the person for the token, once for all requests that wait for it.
@@ -75,20 +79,14 @@ export async function remove(path) {
   await checked(await send(path, { method: "DELETE" }));
 }
 
-// Saves a file. With a token, the browser cannot fetch the file by a link alone.
+// Saves a file. The browser fetches the file by a link, which cannot have headers: gigabytes go to the disk and
+// not through the memory of the page.
 export async function download(path, values, name) {
   const link = document.createElement("a");
-  if (!hasToken()) {
-    link.href = BASE + path + query(values);
-    link.download = name;
-    link.click();
-    return;
-  }
-  const response = await checked(await send(path + query(values), {}));
-  link.href = URL.createObjectURL(await response.blob());
+  const token = sessionStorage.getItem(TOKEN);
+  link.href = BASE + path + query(token ? { ...values, token } : values);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 // Reads the stream of events for ever. `hear` gets the type and the data of each; `state` is told "on" and "off".

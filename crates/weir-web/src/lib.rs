@@ -5,7 +5,7 @@
 //! so that no client delays the recorder.
 //!
 //! - `routes.rs`: the table of routes, and how a request of HTTP becomes a [`Request`]
-//! - `admission.rs`: who may ask: tokens, names of hosts, origins
+//! - `admission.rs`: who may ask: tokens, names of hosts, places of origin
 //! - `server.rs`: connections and their limits; `answers.rs`: from a [`Reply`] to a response
 //! - `events.rs`: the stream of events
 //! - `bounds.rs`: all limits
@@ -26,12 +26,12 @@ mod routes;
 mod server;
 mod service;
 
-pub use admission::{Admission, Token};
+pub use admission::{Admission, Token, check_origin, is_loopback};
 pub use body::Output;
 pub use client::Client;
 pub use events::Events;
 pub use reply::{Refusal, Reply, WriteBody};
 pub use request::{Part, Request, RowsAsked, Span};
 pub use routes::{OPENAPI, paths};
-pub use server::Server;
+pub use server::{Listening, Server};
 pub use service::Service;

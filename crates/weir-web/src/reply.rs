@@ -52,7 +52,8 @@ impl Refusal {
     /// 401.
     pub(crate) fn unauthorized() -> Self {
         Self::of(StatusCode::UNAUTHORIZED, "the token is missing or wrong")
-            .with_hint("send the header `Authorization: Bearer TOKEN` with the text of --api-token-file")
+            .with_hint("send the header `Authorization: Bearer TOKEN`, or add `token=TOKEN` to the address: the recorder prints the \
+                        token when it starts, unless --api-token-file has it")
     }
 
     /// 403: this client may not ask.

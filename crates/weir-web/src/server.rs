@@ -1,6 +1,6 @@
 //! The server: connections, their limits, and the thread that serves them.
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Asking, without_token};
 use crate::answers;
 use crate::bounds::{CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_MAX, QUERIES_MAX, SILENCE_MAX, THREADS_MAX};
 use crate::events::Events;
@@ -11,6 +11,7 @@ use crate::service::{Service, Shared};
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
+use axum::http::Uri;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
@@ -19,11 +20,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot};
 
 /// How much later than the recorder's threads those of queries get a processor (nice value).
@@ -32,6 +34,15 @@ const NICENESS: i32 = 10;
 const FLUSH: Duration = Duration::from_millis(50);
 /// Time for responses at the end.
 const END_MAX: Duration = Duration::from_millis(300);
+
+/// Where clients connect.
+#[derive(Debug)]
+pub enum Listening {
+    /// An address.
+    Port(TcpListener),
+    /// A socket file.
+    File(UnixListener),
+}
 
 /// A server that runs until it is dropped.
 pub struct Server {
@@ -47,12 +58,12 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Serves the clients of these listeners. `has_page`: with the page at `/`.
+    /// Serves the clients that connect here. `has_page`: with the page at `/`.
     ///
     /// # Errors
     /// The system makes no thread, or has no timers.
     pub fn start(
-        listeners: Vec<TcpListener>,
+        listening: Listening,
         (admission, has_page): (Admission, bool),
         service: Arc<dyn Service>,
         events: Events,
@@ -66,8 +77,9 @@ impl Server {
                 let _ = rustix::process::setpriority_process(None, NICENESS);
             })
             .build()?;
-        for listener in &listeners {
-            listener.set_nonblocking(true)?;
+        match &listening {
+            Listening::Port(listener) => listener.set_nonblocking(true)?,
+            Listening::File(listener) => listener.set_nonblocking(true)?,
         }
         let (end, ended) = oneshot::channel::<()>();
         let refused = Arc::<AtomicU64>::default();
@@ -85,12 +97,18 @@ impl Server {
             let router = router(&shared, has_page);
             runtime.block_on(async {
                 let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-                for listener in listeners {
-                    if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                        let (router, connections) = (router.clone(), Arc::clone(&connections));
-                        tokio::spawn(accept(listener, router, connections, Arc::clone(&counter)));
+                tokio::spawn(async move {
+                    match listening {
+                        Listening::Port(listener) => {
+                            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+                            accept(listener, router, connections, counter).await;
+                        }
+                        Listening::File(listener) => {
+                            let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
+                            accept(listener, router, connections, counter).await;
+                        }
                     }
-                }
+                });
                 let _ = ended.await;
                 events.end();
                 // The last events are on their way.
@@ -159,24 +177,55 @@ fn allowed(path: &str) -> String {
 }
 
 /// Lets requests of clients through that may ask.
-async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let is_public = page::file(request.uri().path()).is_ok();
-    let mut response = match shared.admission.check(request.headers(), is_public) {
-        Ok(()) => next.run(request).await,
+    let (method, target, head) = (request.method(), request.uri(), request.headers());
+    let mut response = match shared.admission.check(&Asking { method, target, head, is_public }) {
+        Ok(()) => {
+            if let Some(query) = request.uri().query() {
+                let plain = format!("{}?{}", request.uri().path(), without_token(query));
+                // A part of a valid target is one.
+                *request.uri_mut() = plain.parse::<Uri>().unwrap_or_default();
+            }
+            next.run(request).await
+        }
         Err(refusal) => answers::refused(&refusal),
     };
     page::protect(response.headers_mut());
     response
 }
 
-async fn accept(
-    listener: tokio::net::TcpListener,
-    router: Router,
-    connections: Arc<Semaphore>,
-    refused: Arc<AtomicU64>,
-) {
+/// Waits for connections.
+trait Accept {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Accept for tokio::net::TcpListener {
+    type Stream = tokio::net::TcpStream;
+
+    async fn next(&self) -> io::Result<Self::Stream> {
+        let (stream, _) = self.accept().await?;
+        let _ = stream.set_nodelay(true);
+        // The system closes connections of clients that are gone, or that accept nothing.
+        let silence_ms = u32::try_from(SILENCE_MAX.as_millis()).unwrap_or(u32::MAX);
+        let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, silence_ms);
+        Ok(stream)
+    }
+}
+
+impl Accept for tokio::net::UnixListener {
+    type Stream = tokio::net::UnixStream;
+
+    async fn next(&self) -> io::Result<Self::Stream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+async fn accept(listener: impl Accept, router: Router, connections: Arc<Semaphore>, refused: Arc<AtomicU64>) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok(stream) = listener.next().await else {
             // Most likely no file descriptors are left.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
@@ -194,11 +243,10 @@ async fn accept(
     }
 }
 
-async fn serve(stream: TcpStream, router: Router) -> Result<(), hyper::Error> {
-    let _ = stream.set_nodelay(true);
-    // The system closes connections of clients that are gone, or that accept nothing.
-    let silence_ms = u32::try_from(SILENCE_MAX.as_millis()).unwrap_or(u32::MAX);
-    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, silence_ms);
+async fn serve<S>(stream: S, router: Router) -> Result<(), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_MAX)

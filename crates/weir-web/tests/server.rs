@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weir_web::bounds::{BODY_BYTES_MAX, CONNECTIONS_MAX, QUERIES_MAX};
-use weir_web::{Admission, Client, Events, Refusal, Reply, Request, Server, Service};
+use weir_web::{Admission, Client, Events, Listening, Refusal, Reply, Request, Server, Service, Token};
+
+const TOKEN: &str = "0123456789abcdef";
 
 /// What the service does is in the filter of a request.
 #[derive(Default)]
@@ -64,10 +66,11 @@ impl Service for Fake {
 fn start(events: &Events) -> (Server, Arc<Fake>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
-    let admission = Admission::new(&[address], None).expect("the loopback");
+    let admission = Admission::Own(Token::of(TOKEN).expect("a token"));
     let fake = Arc::<Fake>::default();
     let service = Arc::clone(&fake) as Arc<dyn Service>;
-    let server = Server::start(vec![listener], (admission, true), service, events.clone()).expect("a thread");
+    let listening = Listening::Port(listener);
+    let server = Server::start(listening, (admission, true), service, events.clone()).expect("a thread");
     (server, fake, address)
 }
 
@@ -79,7 +82,14 @@ fn open(address: SocketAddr, request: &str) -> TcpStream {
 }
 
 fn get(path: &str) -> String {
-    format!("GET /api/v1{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    request("GET", path, "")
+}
+
+/// A request with the token, and further headers.
+fn request(method: &str, path: &str, more: &str) -> String {
+    format!(
+        "{method} /api/v1{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n{more}Connection: close\r\n\r\n"
+    )
 }
 
 fn ask(address: SocketAddr, request: &str) -> String {
@@ -94,6 +104,41 @@ fn eventually(what: &str, is_true: impl Fn() -> bool) {
         assert!(began.elapsed() < Duration::from_secs(10), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn the_token_in_an_address_is_no_parameter_of_a_route() {
+    let (_server, _, address) = start(&Events::default());
+    let with = |query: &str| {
+        ask(
+            address,
+            &format!("GET /api/v1/status{query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+        )
+    };
+    assert!(with(&format!("?token={TOKEN}")).starts_with("HTTP/1.1 200"));
+    assert!(with(&format!("?token={TOKEN}&more=1")).starts_with("HTTP/1.1 400"), "an unknown parameter");
+    assert!(
+        with("").starts_with("HTTP/1.1 401") && with("?token=0123456789abcdeX").starts_with("HTTP/1.1 401")
+    );
+}
+
+#[test]
+fn a_socket_file_serves_those_who_may_open_it() {
+    let path = std::env::temp_dir().join(format!("weir-web-{}.sock", std::process::id()));
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a directory for temporary files");
+    let service = Arc::<Fake>::default() as Arc<dyn Service>;
+    let rules = (Admission::Socket, false);
+    let server =
+        Server::start(Listening::File(listener), rules, service, Events::default()).expect("a thread");
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).expect("it listens");
+    stream
+        .write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("room");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(server);
+    std::fs::remove_file(&path).expect("it is there");
 }
 
 #[test]
@@ -126,12 +171,8 @@ fn requests_and_connections_are_bounded() {
     let (server, _, address) = start(&Events::default());
     let post = |kind: &str, body: &str| {
         let length = body.len();
-        ask(
-            address,
-            &format!(
-                "POST /api/v1/triggers HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-            ),
-        )
+        let more = format!("Content-Type: {kind}\r\nContent-Length: {length}\r\n");
+        ask(address, &format!("{}{body}", request("POST", "/triggers", &more)))
     };
     assert!(post("application/json; charset=utf-8", "{\"filter\":\"tcp\"}").starts_with("HTTP/1.1 201"));
     assert!(post("text/plain", "{\"filter\":\"tcp\"}").starts_with("HTTP/1.1 415"));
@@ -140,7 +181,7 @@ fn requests_and_connections_are_bounded() {
         post("application/json", &format!("{{\"filter\":\"{}\"}}", "x".repeat(9000)))
             .starts_with("HTTP/1.1 400")
     );
-    let wrong = ask(address, "PUT /api/v1/triggers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let wrong = ask(address, &request("PUT", "/triggers", ""));
     assert!(wrong.starts_with("HTTP/1.1 405") && wrong.contains("allow: GET, POST"), "{wrong}");
     let silent: Vec<_> = (0..CONNECTIONS_MAX).map(|_| open(address, "")).collect();
     let refused = server.refused();

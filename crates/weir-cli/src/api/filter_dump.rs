@@ -4,7 +4,7 @@
 
 use super::past::Past;
 use super::refusals::of_failure;
-use crate::copy_packets::{Copy, copy_packets};
+use crate::copy_packets::{Copy, Room, copy_packets};
 use crate::dumps::{DumpAsker, create_file};
 use crate::failure::Failure;
 use serde_json::{Value, json};
@@ -64,6 +64,10 @@ impl FilterDumps {
                 "{FILTER_DUMPS_MAX} dumps go on: wait for one, or end one"
             )));
         }
+        let Some(room) = self.asker.admit() else {
+            return Err(Refusal::too_many("the directory of dumps has the most files that it gets")
+                .with_hint("remove some of them, or start weir record with another --dumps-max"));
+        };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         let ns = |seconds: f64| (seconds * 1e9) as i64;
@@ -89,7 +93,7 @@ impl FilterDumps {
             due,
         };
         let thread = std::thread::Builder::new().name("weir-filter-dump".into());
-        let thread = thread.spawn(move || work.run(file)).map_err(|error| failed(&error))?;
+        let thread = thread.spawn(move || work.run(file, room)).map_err(|error| failed(&error))?;
         going.push(Going { name: file_name.clone(), ends, thread });
         Ok(json!({ "name": file_name, "reason": shown, "until": times.last as f64 / 1e9 }))
     }
@@ -127,7 +131,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(self, file: File) {
+    fn run(self, file: File, room: Room) {
         let (ends, due) = (Arc::clone(&self.ends), self.due);
         let timer = std::thread::Builder::new().name("weir-dump-end".into()).spawn(move || {
             while !ends.load(Ordering::Acquire) && Instant::now() < due {
@@ -136,7 +140,7 @@ impl Work {
             ends.store(true, Ordering::Release);
         });
         let copied = match timer {
-            Ok(_) => self.copy(file),
+            Ok(_) => self.copy(file, room),
             Err(error) => Err(Failure::new(error)),
         };
         self.ends.store(true, Ordering::Release);
@@ -158,18 +162,21 @@ impl Work {
         self.asker.list().ended(&self.path, is_complete);
     }
 
-    fn copy(&self, file: File) -> Result<u64, Failure> {
+    fn copy(&self, file: File, mut room: Room) -> Result<u64, Failure> {
         let (reader, selection) = self.past.reader(self.times, Arc::clone(&self.ends), true);
         let mut writer = PcapngWriter::new(file).with_comment(&self.reason);
         writer.begin().map_err(Failure::new)?;
         let mut packets = 0;
         let (filter, from) = (self.filter.clone(), Timestamp(i64::MIN));
-        let copy = Copy { filter, from, writer: &mut writer, packets: &mut packets };
+        let copy = Copy { filter, from, writer: &mut writer, packets: &mut packets, room: Some(&mut room) };
         let copied = copy_packets(reader, &self.past.compiler, vec![copy]);
         self.asker.list().wrote(&self.path, packets);
         self.asker.counters().lost.fetch_add(selection.lost(), Ordering::Relaxed);
         copied?;
         writer.finish().map_err(Failure::new)?;
+        if room.is_cut() {
+            return Err(Failure::new("there is no room for further packets (--dumps-max)"));
+        }
         fs::rename(&self.path, self.path.with_extension("")).map_err(Failure::new)?;
         Ok(packets)
     }

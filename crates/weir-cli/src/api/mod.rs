@@ -32,19 +32,24 @@ use standing::Standing;
 use status::{State, Ticker};
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir::{Control, Watch};
-use weir_web::{Admission, Client, Events, Part, Refusal, Reply, Request, Server, Service, Token};
+use weir_guard::{secrets, sockets};
+use weir_web::{Admission, Client, Events, Listening, Part, Refusal, Reply, Request, Server, Service, Token};
 
 /// The address of the page, if none is given.
 pub const PAGE_ADDRESS: &str = "127.0.0.1:9465";
 
 /// The socket of the server, before it serves.
 pub struct Door {
-    listener: TcpListener,
+    listening: Listening,
     admission: Admission,
     has_page: bool,
+    /// What is said when the server serves.
+    place: String,
+    /// The socket file, which is removed at the end.
+    file: Option<PathBuf>,
 }
 
 impl Door {
@@ -53,27 +58,60 @@ impl Door {
     /// # Errors
     /// The address cannot be used, or others could reach it without a token; the file has no token.
     pub fn open(params: &ApiParams) -> Result<Self, Failure> {
-        let option = if params.address == PAGE_ADDRESS && params.has_page { "--page" } else { "--api" };
-        let token = params.token_file.as_ref().map(|path| {
-            let wrong = |why: &dyn std::fmt::Display| {
-                Failure::new(format!("--api-token-file {}: {why}", path.display()))
-            };
-            let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-            Token::of(&text).map_err(|why| wrong(&why))
-        });
-        let token = token.transpose()?;
-        let addresses = metrics::addresses(option, &params.address, 9465)?;
-        let admission = Admission::new(&addresses, token)
-            .map_err(|why| Failure::new(format!("{option} {}: {why}", params.address)))?;
-        let listener = metrics::bind(option, &params.address, &addresses)?;
-        Ok(Self { listener, admission, has_page: params.has_page })
+        let ApiParams { address, token_file, has_page } = params;
+        let option = if *address == PAGE_ADDRESS && *has_page { "--page" } else { "--api" };
+        let wrong = |why: String| Failure::new(format!("{option} {address}: {why}"));
+        if let Some(path) = params.socket() {
+            if token_file.is_some() {
+                return Err(wrong("a socket file needs no token: its rights say who may ask".to_string()));
+            }
+            let listener = sockets::listen(path).map_err(|error| wrong(error.to_string()))?;
+            let place = format!(
+                "at the socket {}: curl --unix-socket {0} http://localhost/api/v1/status",
+                path.display()
+            );
+            let (listening, file) = (Listening::File(listener), Some(path.to_path_buf()));
+            return Ok(Self { listening, admission: Admission::Socket, has_page: *has_page, place, file });
+        }
+        let addresses = metrics::addresses(option, address, 9465)?;
+        let open = addresses.iter().find(|address| !address.ip().is_loopback());
+        let admission = match (token_file, open) {
+            (Some(path), _) => Admission::Given(token_in(path)?),
+            (None, Some(open)) => {
+                return Err(wrong(format!(
+                    "other hosts can reach {open}: give a token with --api-token-file FILE, or listen on 127.0.0.1"
+                )));
+            }
+            (None, None) => Admission::Own(Token::random().map_err(Failure::new)?),
+        };
+        let listener = metrics::bind(option, address, &addresses)?;
+        let bound = listener.local_addr().map_err(Failure::new)?;
+        let place = match (&admission, has_page) {
+            // Browsers keep what is behind `#` to themselves; the page reads it.
+            (Admission::Own(token), true) => format!("at http://{bound}/#token={}", token.text()),
+            (Admission::Own(token), false) => {
+                format!("at http://{bound}/api/v1/status?token={}", token.text())
+            }
+            (_, true) => format!("at http://{bound}/"),
+            (_, false) => format!("at http://{bound}/api/v1/"),
+        };
+        Ok(Self { listening: Listening::Port(listener), admission, has_page: *has_page, place, file: None })
     }
+}
+
+/// The token in a file that nobody else can read.
+fn token_in(path: &Path) -> Result<Token, Failure> {
+    let wrong =
+        |why: &dyn std::fmt::Display| Failure::new(format!("--api-token-file {}: {why}", path.display()));
+    let text = secrets::read(path).map_err(|error| wrong(&error))?;
+    Token::of(&text).map_err(|why| wrong(&why))
 }
 
 /// The server, with everything that it shows.
 pub struct Api {
     server: Option<Server>,
     _ticker: Ticker,
+    file: Option<PathBuf>,
     dumps: Option<Arc<FilterDumps>>,
 }
 
@@ -87,7 +125,6 @@ impl Api {
         recording: &Recording,
         (set, control, watch): (&Arc<QuestionSet>, Control, &Watch),
     ) -> Result<Self, Failure> {
-        let address = door.listener.local_addr().map_err(Failure::new)?;
         let events = Events::default();
         let past = Arc::new(Past::new(recording, set));
         let asker = recording.dump_asker();
@@ -113,18 +150,18 @@ impl Api {
         });
         let ticker = Ticker::start(&state).map_err(Failure::new)?;
         let rules = (door.admission, door.has_page);
-        let server = Server::start(vec![door.listener], rules, service, events).map_err(Failure::new)?;
+        let server = Server::start(door.listening, rules, service, events).map_err(Failure::new)?;
         state.set_refused(server.refused());
-        match door.has_page {
-            true => note!("weir: the page is at http://{address}/"),
-            false => note!("weir: the API is at http://{address}/api/v1/"),
-        }
-        Ok(Self { server: Some(server), _ticker: ticker, dumps })
+        // Also with -q: without the address, nobody knows the token.
+        say!("weir: the {} is {}", if door.has_page { "page" } else { "API" }, door.place);
+        Ok(Self { server: Some(server), _ticker: ticker, file: door.file, dumps })
     }
 
     /// Ends the server, and completes dumps of filters. Called before the recording ends.
     pub fn finish(mut self) {
         drop(self.server.take());
+        // Without the rights to remove the file, the next recorder replaces it.
+        self.file.iter().for_each(|file| drop(fs::remove_file(file)));
         self.dumps.iter().for_each(|dumps| dumps.finish());
     }
 }

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_guard::secrets;
 use weir_web::Refusal;
 
 /// Answers that are kept.
@@ -82,7 +82,7 @@ pub struct Results {
 }
 
 struct Kept {
-    id: u64,
+    id: u128,
     found: Found,
     made: Instant,
 }
@@ -93,8 +93,8 @@ impl Results {
         if found.rows() <= limit {
             return found.page(0, limit, None);
         }
-        // Clients cannot guess the answers of others.
-        let id = RandomState::new().hash_one(found.rows());
+        // Clients cannot guess the answers of others. Without random numbers there are no further pages.
+        let Ok(id) = secrets::random().map(u128::from_ne_bytes) else { return found.page(0, limit, None) };
         let page = found.page(0, limit, Some(cursor(id, limit)));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back(Kept { id, found, made: Instant::now() });
@@ -112,7 +112,7 @@ impl Results {
     pub fn page(&self, cursor_text: &str, limit: usize) -> Result<String, Refusal> {
         let wrong = || Refusal::bad("cursor: give the text `next` of an answer");
         let (id, from) = cursor_text.split_once('-').ok_or_else(wrong)?;
-        let id = u64::from_str_radix(id, 16).map_err(|_| wrong())?;
+        let id = u128::from_str_radix(id, 16).map_err(|_| wrong())?;
         let from: usize = from.parse().map_err(|_| wrong())?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|one| one.made.elapsed() < AGE_MAX);
@@ -126,8 +126,8 @@ impl Results {
     }
 }
 
-fn cursor(id: u64, row: usize) -> String {
-    format!("{id:016x}-{row}")
+fn cursor(id: u128, row: usize) -> String {
+    format!("{id:032x}-{row}")
 }
 
 #[cfg(test)]

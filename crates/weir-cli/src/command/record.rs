@@ -58,11 +58,18 @@ struct Args {
     /// The directory of dumps
     #[arg(long, value_name = "DIR")]
     dumps: Option<PathBuf>,
+    /// The most bytes and files of dumps in the directory, and the longest time of one: 10G, 10G/5000,
+    /// 10G/5000/24h. Default: 10 000 files of an hour each, and 100G or half of the free space, whichever is
+    /// less
+    #[arg(long, value_name = "BYTES[/FILES[/TIME]]", requires = "dumps")]
+    dumps_max: Option<String>,
     /// Serve the API of the recorder over HTTP, at http://ADDR/api/v1/: 9465 (or 127.0.0.1:9465, [::1]:9465).
-    /// Other hosts can ask only with --api-token-file
-    #[arg(long, value_name = "[HOST:]PORT")]
+    /// A message has the address with a new token. Other hosts can ask only with --api-token-file.
+    /// unix:PATH: at a socket file instead, for those to whom its rights (0600) are given
+    #[arg(long, value_name = "[HOST:]PORT|unix:PATH")]
     api: Option<String>,
-    /// The file with the token that clients of the API need: at least 16 letters in its first line
+    /// The file with the token that clients of the API need: at least 16 letters in its first line. Only its
+    /// owner may be able to read it
     #[arg(long, value_name = "FILE")]
     api_token_file: Option<PathBuf>,
     /// Serve a page for browsers, too, at the address of --api. Default: 127.0.0.1:9465
@@ -160,7 +167,7 @@ fn name(text: &str) -> Result<String, String> {
 
 fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let Args { ring, name, spool, spool_size, spool_age, keep, mut input, .. } = args;
-    let Args { trigger: triggers, threshold: thresholds, rules, around, dumps, api, .. } = args;
+    let Args { trigger: triggers, threshold: thresholds, rules, around, dumps, dumps_max, api, .. } = args;
     let Args { api_token_file, page, .. } = args;
     if input.interface.is_empty() && input.read.is_empty() {
         return Err(Failure::new("no input: name an interface, as in `weir record -i eth0`"));
@@ -190,6 +197,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         around,
         rules,
         dumps,
+        dumps_max,
         api,
     });
     // The engine counts packets; nobody reads the number.

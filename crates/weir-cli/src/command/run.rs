@@ -97,7 +97,7 @@ take them as --set:
   match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
              fixed_strings = true, color = true (format = \"grep\"),
              matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\")
-  streams    digest = \"sha256\", files = \"DIR/\"
+  streams    digest = \"sha256\", files = \"DIR/\", files_max = \"1G/5000\"
   follow     uid = \"CAbc…\", as = \"hex\" (text, hex, raw; format = \"follow\"), decode = true;
              limit counts connections
   match, streams, follow

@@ -104,7 +104,8 @@ fn write_dumps(
     filters: &[String],
     all: &[Subcommand],
 ) -> Result<(), Failure> {
-    std::fs::create_dir_all(directory).map_err(|error| Failure::writing(directory.display(), &error))?;
+    weir_guard::files::create_directories(directory)
+        .map_err(|error| Failure::writing(directory.display(), &error))?;
     let mut input = input.clone();
     input.program.bpf = true;
     for (pass, filters) in filters.chunks(DUMPS_OF_PASS).enumerate() {

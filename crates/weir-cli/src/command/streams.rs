@@ -4,6 +4,7 @@ use crate::args::{Input, StreamBounds, View, formats};
 use crate::ask::{self, Asked};
 use crate::conversation_lines::{Look, OWN_FORMAT};
 use crate::failure::Failure;
+use crate::file_budget::{FILES_MAX, FileBounds, FileBudget};
 use crate::form::Form;
 use crate::rows::{Rows, WriteRows, made_rows};
 use crate::spec::QuestionSpec;
@@ -37,6 +38,10 @@ struct Args {
     /// the other
     #[arg(short = 'o', long = "output", value_name = "DIR|-")]
     output: Option<PathBuf>,
+    /// With -o DIR: write at most this many bytes and files (1G, 1G/5000). Default: 100 000 files, and 100G
+    /// or half of the free space, whichever is less
+    #[arg(long, value_name = "BYTES[/FILES]", allow_hyphen_values = true)]
+    files_max: Option<String>,
     /// Format of rows. Default: table on a terminal, JSON lines otherwise
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
     format: Option<String>,
@@ -65,7 +70,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Streams: each direction's bytes in order, one row each at the end; their digests; files with their bytes";
-    let options = &["digest", "files", "cutoff", "priority", "chunk", "overlap", "flush"];
+    let options = &["digest", "files", "files_max", "cutoff", "priority", "chunk", "overlap", "flush"];
     Subcommand::new("streams", about, run)
         .with_question(QuestionKind { options, ..QuestionKind::new(resolve) })
         .in_group(Group::Everyday)
@@ -140,12 +145,11 @@ impl StreamHandler for StreamRows {
     type State = State;
     const RECORD: bool = true;
 
-    fn created(&mut self, state: &mut State, stream: &mut Stream<'_, '_>) {
+    fn created(&mut self, state: &mut State, _: &mut Stream<'_, '_>) {
         state.digest = self.digest.then(Box::default);
-        state.file = self.files.as_ref().map(|files| Box::new(files.of(stream)));
     }
 
-    fn data(&mut self, state: &mut State, _: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
+    fn data(&mut self, state: &mut State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
         // Return before touching the state, which is rarely in the cache.
         if !self.digest && self.files.is_none() {
             return;
@@ -154,7 +158,8 @@ impl StreamHandler for StreamRows {
         if let Some(digest) = &mut state.digest {
             digest.update(new);
         }
-        if let Some(file) = &mut state.file {
+        if let Some(files) = &self.files {
+            let file = state.file.get_or_insert_with(|| Box::new(files.of(stream)));
             file.write(chunk.offset + chunk.overlap as u64, new);
         }
     }
@@ -215,6 +220,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         format: args.format,
         digest: args.digest,
         files: args.output,
+        files_max: args.files_max,
         count: args.count,
         csv_safe: args.csv_safe,
         ..QuestionSpec::default()
@@ -244,11 +250,17 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         return Err(Failure::new(format!("there is no digest `{unknown}`; there is sha256")));
     }
     let (count, digest) = (*context.form == Form::Count, spec.digest.is_some());
+    if let (Some(_), None) = (&spec.files_max, &spec.files) {
+        return Err(Failure::new("--files-max is for files of streams: name their directory (-o DIR)"));
+    }
     let files = spec.files.clone().map(|directory| {
-        let outlet = context.outlets.of(Some(&directory));
-        let patience = context.outlets.patience().clone();
-        Arc::new(Files::new(directory, context.inputs.clone(), outlet, patience))
+        let option = "--files-max";
+        let bounds = FileBounds::of(option, spec.files_max.as_deref(), &directory, FILES_MAX)?;
+        let budget = FileBudget::new(option, bounds, &directory);
+        let thread = (context.outlets.of(Some(&directory)), context.outlets.patience().clone());
+        Ok::<_, Failure>(Arc::new(Files::new(directory, context.inputs.clone(), thread, budget)))
     });
+    let files = files.transpose()?;
     let question = |(filter, params): &(String, _)| {
         let files = files.clone();
         Question::of_streams(filter, *params, move || StreamRows { count, digest, files: files.clone() })
@@ -269,6 +281,8 @@ impl Rows for Emitted {
     }
 
     fn fault(&mut self) -> Option<Failure> {
-        self.0.as_ref().and_then(|files| files.fault())
+        let files = self.0.as_ref()?;
+        files.budget().report();
+        files.fault()
     }
 }

@@ -4,10 +4,10 @@ use super::sessions;
 use crate::args::{Contents, Input, RotateArgs, formats};
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
-use crate::input;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Group, Subcommand};
 use crate::words::Words;
+use crate::{input, local_users};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -59,7 +59,9 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     // All logs share one filter: report a mistake in it once.
     let program = &args.input.program;
     input::compiler(&program.stack)?.check_filter(&filter, program.bpf)?;
-    std::fs::create_dir_all(dir).map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
+    local_users::begin(&args.input.allow_user, args.input.group_read);
+    weir_guard::files::create_directories(dir)
+        .map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
     let format: Format = args.format.parse().map_err(Failure::new)?;
     let ending = if format.is_columnar() { format.label() } else { "log" };
     let spec = |path: &str, ask: &str| {

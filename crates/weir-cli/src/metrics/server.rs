@@ -9,6 +9,8 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketA
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use weir_guard::peers;
+use weir_web::{check_origin, is_loopback};
 
 /// Connections at a time; further ones are closed.
 const CONNECTIONS_MAX: usize = 16;
@@ -137,7 +139,10 @@ impl Response {
 fn serve(mut stream: &TcpStream, render: &impl Fn(Exposition) -> String) -> io::Result<()> {
     let until = Instant::now() + TRANSFER_MAX;
     let response = match read_head(stream, until)? {
-        Some(head) => answer(&head, render),
+        Some(head) => match peers::admit(stream) {
+            Ok(()) => answer(&head, &stream.local_addr()?, render),
+            Err(refused) => Response::refusal("403 Forbidden", &refused.to_string()),
+        },
         None => Response::refusal("431 Request Header Fields Too Large", "The request is too long."),
     };
     let (bytes, until, mut sent) = (response.bytes(), Instant::now() + TRANSFER_MAX, 0);
@@ -170,7 +175,8 @@ fn read_head(mut stream: &TcpStream, until: Instant) -> io::Result<Option<Vec<u8
     Ok(Some(head))
 }
 
-fn answer(head: &[u8], render: &impl Fn(Exposition) -> String) -> Response {
+/// `own`: the address at which the client has found the server.
+fn answer(head: &[u8], own: &SocketAddr, render: &impl Fn(Exposition) -> String) -> Response {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     if !matches!(request.parse(head), Ok(httparse::Status::Complete(_))) {
@@ -180,6 +186,11 @@ fn answer(head: &[u8], render: &impl Fn(Exposition) -> String) -> Response {
     if !["GET", "HEAD"].contains(&method) {
         return Response::refusal("405 Method Not Allowed", "The metrics can only be read.");
     }
+    if let Err(why) = check_place(&request, own) {
+        return Response::refusal("403 Forbidden", why);
+    }
+    let target =
+        target.strip_prefix("http://").map_or(target, |rest| rest.find('/').map_or("/", |at| &rest[at..]));
     if target.split('?').next() != Some("/metrics") {
         return Response::refusal("404 Not Found", "The metrics are at /metrics.");
     }
@@ -191,6 +202,24 @@ fn answer(head: &[u8], render: &impl Fn(Exposition) -> String) -> Response {
         content_type: format.content_type(),
         body: render(format),
         is_head: method == "HEAD",
+    }
+}
+
+/// Refuses requests that a browser of an admitted user makes for a page of another server.
+fn check_place(request: &httparse::Request<'_, '_>, own: &SocketAddr) -> Result<(), &'static str> {
+    let header = |name: &str| {
+        let found = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.map(|header| std::str::from_utf8(header.value).unwrap_or_default())
+    };
+    let target = request.path.unwrap_or_default();
+    let authority = target.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    check_origin(header("sec-fetch-site"), authority, header("host"))?;
+    // The name of a page may have changed its address to this one.
+    match header("host") {
+        Some(host) if own.ip().to_canonical().is_loopback() && !is_loopback(host) => {
+            Err("the header `Host` does not name the loopback")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -215,7 +244,7 @@ mod tests {
     #[test]
     fn the_page_has_the_format_that_the_client_accepts() {
         let address = server();
-        let plain = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let plain = ask(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(plain.starts_with("HTTP/1.1 200 OK\r\n") && plain.ends_with("\r\n\r\nPlain\n"), "{plain}");
         assert!(plain.contains("Content-Type: text/plain; version=0.0.4"), "{plain}");
         let accept = "accept: application/openmetrics-text;version=1.0.0";
@@ -235,6 +264,10 @@ mod tests {
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
             ("GET / HTTP/1.1\r\n\r\n", "404"),
             ("\u{1}\u{2}\r\n\r\n", "400"),
+            ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403"),
+            ("GET /metrics HTTP/1.1\r\nSec-Fetch-Site: cross-site\r\n\r\n", "403"),
+            ("GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "403"),
+            ("GET http://localhost/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "200"),
             (&many, "400"),
             (&long, "431"),
         ] {

@@ -8,8 +8,18 @@ use std::ffi::OsString;
 
 /// Options of the command's input that do not apply to other programs: those of its messages, its outputs and
 /// its rights, and the input itself, which [`Input::of`] takes apart.
-const OF_THE_COMMAND: &[&str] =
-    &["read", "interface", "monitor", "metrics", "user", "write-to", "no-sandbox", "output-wait"];
+const OF_THE_COMMAND: &[&str] = &[
+    "read",
+    "interface",
+    "monitor",
+    "metrics",
+    "allow-user",
+    "group-read",
+    "user",
+    "write-to",
+    "no-sandbox",
+    "output-wait",
+];
 
 /// The input of a run.
 pub struct Input(args::Input);

@@ -29,7 +29,7 @@ use crate::runner::{self, Runner, Unreported};
 use crate::shutdown::Shutdown;
 use crate::spec::Stdout;
 use crate::subcommand::Subcommand;
-use crate::{input, metrics, sandbox, terminal};
+use crate::{input, local_users, metrics, sandbox, terminal};
 use app::App;
 use keys::Keys;
 use live::{Again, Live};
@@ -73,13 +73,14 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
         stats: terminal::is_verbose(),
         notes: &[],
     };
+    local_users::begin(&input.allow_user, input.group_read);
     let captures = runner.open(Hangup::Ends)?;
     // Threads have the rights of the one that starts them, so threads come later.
     if !input.interface.is_empty() {
         let mut places = sandbox::writable(&input.sandbox, &[], None);
         // Recordings.
         places.push(PathBuf::from("."));
-        sandbox::enter(input, &places)?;
+        sandbox::enter(input, &places, captures.loader())?;
     }
     let published = metrics::publish(input.readers(), &[], &watch, &set.totals)?;
     let leaving = Leaving::of(captures.ender());

@@ -27,6 +27,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_guard::files;
 
 pub use segment::RECORD_BYTES_MAX;
 
@@ -94,8 +95,8 @@ impl Spool {
     /// The directory cannot be used; [`ErrorKind::WouldBlock`]: another process, or another output, uses the
     /// spool.
     pub fn open(directory: &Path, bytes_max: u64, context: Arc<[u8]>) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
-        let lock = File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
+        files::create_directories(directory)?;
+        let lock = files::create_to_read(&directory.join("lock"))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let message =
@@ -113,7 +114,7 @@ impl Spool {
         }
         segments.sort_by_key(|segment| segment.number);
         let position = directory.join("position");
-        let position = File::options().create(true).truncate(false).read(true).write(true).open(position)?;
+        let position = files::create_to_read(&position)?;
         let acknowledged = read_position(&position)?;
         let newest = segments.last().map_or(0, |segment| segment.number);
         let mut spool = Self {
@@ -258,7 +259,7 @@ impl Spool {
         if let Some(cut) = self.segments.iter_mut().find(|one| one.number == segment.number) {
             cut.size = self.cursor.byte;
         }
-        File::options().write(true).open(self.path_of(segment.number))?.set_len(self.cursor.byte)
+        files::open_existing(&self.path_of(segment.number))?.set_len(self.cursor.byte)
     }
 
     /// Deletes the first message that was read: its receiver has it.

@@ -13,6 +13,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use weir_guard::files;
 
 /// The first bytes of a segment.
 const MAGIC: &[u8; 8] = b"WEIRSPL1";
@@ -49,7 +50,7 @@ impl SegmentWriter {
         header.extend_from_slice(&length_of(context, CONTEXT_BYTES_MAX)?.to_le_bytes());
         header.extend_from_slice(&crc32fast::hash(context).to_le_bytes());
         header.extend_from_slice(context);
-        let file = File::create_new(path)?;
+        let file = files::create_new(path)?;
         file.write_all_at(&header, 0)?;
         Ok(Self { file, size: header.len() as u64 })
     }

@@ -2,9 +2,9 @@
 
 use super::{Out, PcapWriter, PcapngWriter};
 use crate::source::Following;
-use std::fs::File;
 use std::io;
 use std::path::Path;
+use weir_guard::files;
 use weir_packet::PacketMeta;
 
 /// A format of capture files.
@@ -64,7 +64,7 @@ impl CaptureWriter {
         let out: Out = if path.as_os_str() == "-" {
             Box::new(io::stdout())
         } else {
-            let file = File::create(path).map_err(|e| {
+            let file = files::create(path).map_err(|e| {
                 io::Error::new(e.kind(), format!("{}: can't be created: {e}", path.display()))
             })?;
             Box::new(file)

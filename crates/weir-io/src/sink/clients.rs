@@ -300,7 +300,7 @@ impl Drop for CaptureClients {
 impl Shared {
     fn accept(&self, listener: &Listener) {
         let is_over = || self.is_over.load(Ordering::Relaxed);
-        while let Some((stream, address)) = listener.accept(is_over) {
+        while let Some((stream, address)) = listener.accept_admitted(is_over) {
             let mut clients = lock(&self.clients);
             clients.remove_left(self);
             if clients.list.len() >= CLIENTS_MAX {

@@ -7,7 +7,7 @@ use weir_columns::{ArrowMessages, ArrowSink, ParquetSink, TakeMessage};
 use weir_packed::PackedSink;
 use weir_packet::RowSink;
 
-pub(super) use weir_columns::complete_parquet;
+pub use weir_columns::complete_parquet;
 
 /// Parquet. Rows cannot be written individually.
 pub(super) fn parquet(out: Out, options: &Options) -> ParquetSink {

@@ -23,7 +23,7 @@ mod zeek;
 
 pub use capture::{CaptureFormat, CaptureWriter};
 pub use clients::{CaptureClients, ClientEvent, ClientLoss, WriteCapture};
-pub use columns::arrow_messages;
+pub use columns::{arrow_messages, complete_parquet};
 pub use jsonl::json_text;
 pub use partition::Partitions;
 pub use pcap::PcapWriter;

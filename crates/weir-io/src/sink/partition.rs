@@ -19,6 +19,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use weir_guard::files;
 use weir_packet::{Batch, Cell, Column, RowSink, Timestamp, ValueType};
 
 /// Maximum number of open files. Each buffers rows: up to a row group for Parquet.
@@ -94,7 +95,7 @@ impl Partitions {
             self.open.swap_remove(at).close()?;
         }
         let directory = self.directory.join(name_of(hour));
-        fs::create_dir_all(&directory).map_err(|e| naming(&directory, &e))?;
+        files::create_directories(&directory).map_err(|e| naming(&directory, &e))?;
         if self.format == Format::Parquet && !self.next.contains_key(&hour) {
             complete_killed(&directory);
         }
@@ -160,7 +161,7 @@ fn create_next(directory: &Path, format: Format, number: &mut u32) -> io::Result
         if path.exists() {
             continue;
         }
-        match File::create_new(unfinished(&path)) {
+        match files::create_new(&unfinished(&path)) {
             Ok(file) => {
                 // Without locks, a file of a killed process stays incomplete.
                 let _ = file.lock();
@@ -182,7 +183,7 @@ fn complete_killed(directory: &Path) {
         if !is_file || !name.to_str().is_some_and(is_ours) {
             continue;
         }
-        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        let Ok(file) = files::open_own(&path) else { continue };
         if file.try_lock().is_err() {
             continue;
         }

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
+use weir_guard::peers;
 
 /// Time between two looks for a connection.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -41,8 +42,26 @@ impl Listener {
     /// The next connection, and the address of its other end; `None` once `is_over`. Blocks. Errors concern
     /// single connections, or pass (too many files are open), so that others are waited for.
     pub fn accept(&self, is_over: impl Fn() -> bool) -> Option<(TcpStream, SocketAddr)> {
+        self.accept_from(|_| true, is_over)
+    }
+
+    /// As [`accept`](Self::accept), for a port that gives packets away: connections of users of this machine
+    /// who [may not connect](weir_guard::peers) are closed.
+    ///
+    /// A port that only receives does not ask. Whoever sends has often closed its socket before the
+    /// connection is accepted, and then the kernel no longer knows whose the socket was.
+    pub fn accept_admitted(&self, is_over: impl Fn() -> bool) -> Option<(TcpStream, SocketAddr)> {
+        self.accept_from(|stream| peers::admit(stream).is_ok(), is_over)
+    }
+
+    fn accept_from(
+        &self,
+        admits: impl Fn(&TcpStream) -> bool,
+        is_over: impl Fn() -> bool,
+    ) -> Option<(TcpStream, SocketAddr)> {
         while !is_over() {
-            for (stream, peer) in self.sockets.iter().filter_map(|socket| socket.accept().ok()) {
+            let accepted = self.sockets.iter().filter_map(|socket| socket.accept().ok());
+            for (stream, peer) in accepted.filter(|(stream, _)| admits(stream)) {
                 if stream.set_nonblocking(false).is_ok() {
                     watch(&stream);
                     return Some((stream, peer));

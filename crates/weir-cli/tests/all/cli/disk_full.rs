@@ -104,3 +104,26 @@ fn old_files_make_room_for_new_ones() {
     let names: Vec<_> = fs::read_dir(&copies).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(names.len() == 2 && names.iter().all(|path| packets(path) > 0), "{names:?}");
 }
+
+/// Rows that exceed the memory wait in temporary files: the message names their place, and no output.
+#[test]
+fn sorting_without_room_for_temporary_files_says_which_disk_is_full() {
+    let file = capture();
+    let mut args =
+        vec!["packets", "--sort", "length", "--format", "json", "--memory", "4M", "-o", "/dev/null", "-r"];
+    args.extend(vec![file.as_str(); 40]);
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let script = "mount -t tmpfs -o size=64k tmpfs /mnt || exit 77; TMPDIR=/mnt exec \"$@\"";
+    let mut command = Command::new("unshare");
+    let output = command.args(["--mount", "sh", "-c", script, "sh", weir]).args(&args).output();
+    let output = output.ok().filter(|output| {
+        output.status.code() != Some(77) && !text(&output.stderr).contains("unshare failed")
+    });
+    let Some(output) = output else {
+        return eprintln!("skipped: it needs root and unshare (util-linux), to mount a small file system");
+    };
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("/mnt: No space left") && said.contains("TMPDIR=DIR"), "{said}");
+    assert!(!said.contains("cannot write the output"), "{said}");
+}

@@ -160,3 +160,54 @@ fn files_of_a_killed_process_are_readable() {
         assert!(most > 1000, "{name} has {most} packets at most: the process is killed too early");
     }
 }
+
+/// A killed run leaves its logs as `.part`; the next one completes them, with the rows that they have.
+#[test]
+fn the_next_run_completes_the_logs_of_a_killed_one() {
+    let place = tempfile::tempdir().expect("a directory for tests");
+    let logs = place.path().to_str().expect("text");
+    for format in ["zeek", "parquet"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["zeek", "-r", "-", "-d", logs, "--format", format]);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("the binary was built for this test");
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&std::fs::read(example()).unwrap()).expect("it reads");
+        let ending = if format == "zeek" { "log" } else { "parquet" };
+        let part = place.path().join(format!("dns.{ending}.{}.part", child.id()));
+        let began = Instant::now();
+        let has_rows = || std::fs::metadata(&part).is_ok_and(|about| format != "zeek" || about.len() > 5000);
+        while began.elapsed() < Duration::from_secs(60) && !has_rows() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(has_rows(), "{format}: rows of DNS come before the end");
+        // A run in the same directory leaves the files of one that goes on alone.
+        let next = || {
+            let file = example();
+            let run = ["zeek", "-r", file.to_str().unwrap(), "-d", logs, "--format", format];
+            let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(run).output().expect("it runs");
+            assert!(output.status.success());
+            String::from_utf8(output.stderr).expect("text")
+        };
+        assert!(!next().contains("was killed") && part.exists(), "{format}");
+        child.kill().expect("SIGKILL");
+        child.wait().expect("it is a child");
+        drop(input);
+        let said = next();
+        assert!(!part.exists(), "{format}: {said}");
+        let completed = said.lines().find_map(|line| {
+            let path = line.split_once("had not completed ")?.1.split_once(": the file")?.0;
+            path.contains("/dns.2").then(|| PathBuf::from(path))
+        });
+        // No row group of Parquet was complete: such a file has no rows, and is removed.
+        let Some(completed) = completed else {
+            assert_eq!(format, "parquet", "{said}");
+            continue;
+        };
+        assert!(completed.extension().is_some_and(|is| is == ending), "{}", completed.display());
+        let text = std::fs::read_to_string(&completed).expect("a log");
+        let rows = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert!(text.ends_with('\n') && rows > 10, "{rows} rows");
+        let whole = std::fs::read_to_string(place.path().join("dns.log")).expect("the log of the next run");
+        assert!(whole.starts_with(text.lines().next().expect("a header")));
+    }
+}

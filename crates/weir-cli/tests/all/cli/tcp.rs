@@ -689,3 +689,32 @@ fn a_reload_hands_clients_over_to_the_changed_question() {
     let output = run.end();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
+
+/// A pipe gave its questions at the start. A reload says that it cannot be read again, and does not wait for
+/// somebody who writes to it.
+#[test]
+fn a_reload_does_not_wait_for_a_pipe() {
+    let place = tempfile::tempdir().expect("a directory for tests");
+    let (fifo, output) = (place.path().join("questions"), place.path().join("out.json"));
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()), "mkfifo");
+    let stated = format!("[[question]]\nname = \"rows\"\nask = \"flows\"\noutput = {output:?}\n");
+    let writing = {
+        let fifo = fifo.clone();
+        std::thread::spawn(move || std::fs::write(fifo, stated).expect("weir reads it"))
+    };
+    let mut run = Running::start(&["run", fifo.to_str().unwrap(), "-r", "-"], Stdio::piped());
+    writing.join().expect("it is read");
+    let mut input = run.child.stdin.take().expect("it is piped");
+    input.write_all(&pcap_header()).expect("it reads");
+    let began = Instant::now();
+    while !output.exists() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for _ in 0..2 {
+        signal(&run.child, "HUP");
+        run.wait_for("it is no regular file, and cannot be read again");
+    }
+    input.write_all(&record_of_now()).expect("it goes on");
+    drop(input);
+    assert_eq!(run.end().status.code(), Some(0));
+}

@@ -46,6 +46,16 @@ impl Client {
         Self { port, headers: format!("Host: 127.0.0.1:{port}\r\n") }
     }
 
+    /// A client with the token of an address that the server has printed: `http://127.0.0.1:9465/#token=…`.
+    pub fn of_address(address: &str) -> Self {
+        let rest = address.strip_prefix("http://127.0.0.1:").expect("an address of this host");
+        let port = rest.split('/').next().and_then(|port| port.parse().ok()).expect("a port");
+        let (_, token) = address.split_once("token=").expect("a token");
+        let mut client = Self::new(port);
+        client.headers += &format!("Authorization: Bearer {token}\r\n");
+        client
+    }
+
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");

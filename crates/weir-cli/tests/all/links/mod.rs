@@ -12,6 +12,7 @@ mod dpdk;
 mod front_end;
 mod http_client;
 mod kernel;
+mod other_users;
 mod prometheus;
 mod recorder;
 mod recorder_api;
@@ -23,9 +24,11 @@ mod watching;
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir::io::CaptureReader;
@@ -100,6 +103,8 @@ struct Capturing {
     child: Child,
     /// What the command has written to standard error, once it ends.
     said: Option<JoinHandle<Vec<u8>>>,
+    /// The same, so far.
+    heard: Arc<Mutex<Vec<u8>>>,
 }
 
 /// A test that fails leaves no process.
@@ -131,10 +136,13 @@ impl Capturing {
         let mut child = command.spawn().expect("the program is there");
         let mut errors = child.stderr.take().expect("it is piped");
         let (begun, begins) = channel();
+        let heard = Arc::<Mutex<Vec<u8>>>::default();
+        let hearing = Arc::clone(&heard);
         let said = std::thread::spawn(move || {
             let (mut all, mut some) = (vec![], [0; 4096]);
             while let Ok(count @ 1..) = errors.read(&mut some) {
                 all.extend_from_slice(&some[..count]);
+                hearing.lock().expect("no thread panics").clone_from(&all);
                 if text(&all).contains(message) {
                     let _ = begun.send(());
                 }
@@ -145,7 +153,20 @@ impl Capturing {
             let _ = child.kill();
             panic!("{command:?} does not capture: {}", text(&said.join().expect("the thread reads")));
         }
-        Self { child, said: Some(said) }
+        Self { child, said: Some(said), heard }
+    }
+
+    /// The word of standard error that begins with this text, as soon as it is there: an address.
+    fn word(&self, start: &str) -> String {
+        for _ in 0..300 {
+            let heard = text(&self.heard.lock().expect("no thread panics"));
+            let whole = heard.rfind('\n').map_or("", |end| &heard[..end]);
+            if let Some(word) = whole.split_whitespace().find(|word| word.starts_with(start)) {
+                return word.to_string();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the command does not say {start}: {}", text(&self.heard.lock().expect("no thread panics")));
     }
 
     fn signal(&self, name: &str) {
@@ -194,6 +215,14 @@ fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("links");
     fs::create_dir_all(&folder).expect("a temporary folder");
     folder.join(format!("{}-{name}", std::process::id()))
+}
+
+/// A file that only its owner can read.
+fn secret(name: &str, contents: &str) -> PathBuf {
+    let path = scratch(name);
+    fs::write(&path, contents).expect("a temporary file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its owner may");
+    path
 }
 
 /// Makes a folder without files.

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use weir_testing::frames::{self, ACK};
 
 /// Filters of all kinds: by headers, which the index knows, and by connections and sessions.
 const FILTERS: &[&str] = &[
@@ -458,4 +459,64 @@ fn triggers_dump_whole_connections() {
     got.sort();
     expected.sort();
     assert!(got == expected, "{} frames instead of {}", got.len(), expected.len());
+}
+
+/// Hostile traffic that matches a trigger has few dumps at a time, and as many in all as the directory gets.
+#[test]
+fn dumps_are_bounded_in_number_and_in_open_files() {
+    if !inside("recorder::dumps_are_bounded_in_number_and_in_open_files") {
+        return;
+    }
+    make_pair(0);
+    let attack = |first: u16| -> Vec<Vec<u8>> {
+        let frame = |number: u16| {
+            let segment = frames::tcp((first + number, 80), 1, 1, ACK, &[], b"x");
+            frames::ethernet(
+                0x0800,
+                &frames::ipv4(([10, 0, 0, 1], [10, 0, 0, 2]), 6, number, 0, &[], &segment),
+            )
+        };
+        (0..1500).map(frame).collect()
+    };
+    for (more, files_max) in [(&[][..], 256), (&["--dumps-max", "1G/20"], 20), (&["--dumps-max", "4k"], 256)]
+    {
+        let (name, dumps) = (name("bounded"), scratch("bounded-dumps"));
+        let _ = fs::remove_dir_all(&dumps);
+        let dumps_name = dumps.to_str().expect("text");
+        let args = [
+            "record",
+            "-i",
+            "in0",
+            "--name",
+            &name,
+            "--ring",
+            "16M",
+            "--trigger",
+            "tcp",
+            "--dumps",
+            dumps_name,
+        ];
+        let recorder = Capturing::start(&[&args[..], more].concat());
+        let mut sent = 0;
+        let (mut most_open, mut most_files) = (0, 0);
+        for round in 0..2 {
+            for part in attack(10_000 + 2000 * round).chunks(50) {
+                sent += send("out0", part) as u64;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            wait_for(&format!("ring:{name}"), sent);
+            std::thread::sleep(Duration::from_secs(1));
+            let open = fs::read_dir(format!("/proc/{}/fd", recorder.child.id())).expect("a process").count();
+            most_open = most_open.max(open);
+            most_files = most_files.max(fs::read_dir(&dumps).expect("a directory").count());
+        }
+        recorder.signal("INT");
+        let output = recorder.wait();
+        let said = text(&output.stderr);
+        assert!(most_open < 256 + 64, "{more:?}: {most_open} open files: {said}");
+        assert!(most_files > 0 && most_files <= files_max, "{more:?}: {most_files} files: {said}");
+        assert!(said.contains("dumps were not begun, because there were too many (--dumps-max)"), "{said}");
+        assert_eq!(output.status.code(), Some(2), "what is missing is no success: {said}");
+        assert!(!more.contains(&"4k") || said.contains("because there was no room"), "{said}");
+    }
 }

@@ -2,7 +2,9 @@
 
 use crate::links::http_client::{Client, Response, encoded};
 use crate::links::recorder::{count, name, wait_for, weir};
-use crate::links::{Capturing, FIRST_LIGHT, empty, frames_of, inside, make_pair, scratch, send, text};
+use crate::links::{
+    Capturing, FIRST_LIGHT, empty, frames_of, inside, make_pair, scratch, secret, send, text,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,7 +34,11 @@ impl Recorder {
             ["record", "-i", "in0", "--name", &name, "--ring", "32M", "--dumps", dumps_name, "--api", "9465"];
         let capturing = Capturing::start(&[&own, more].concat());
         let ring = format!("ring:{name}");
-        Self { capturing, client: Client::new(PORT), ring, frames: frames_of(Path::new(FIRST_LIGHT)) }
+        let client = match more.contains(&"--api-token-file") {
+            true => Client::new(PORT),
+            false => Client::of_address(&capturing.word("http://")),
+        };
+        Self { capturing, client, ring, frames: frames_of(Path::new(FIRST_LIGHT)) }
     }
 
     /// Sends the capture, and waits until it is recorded.
@@ -331,30 +337,41 @@ fn strangers_are_refused() {
     if !inside("recorder_api::strangers_are_refused") {
         return;
     }
-    let token_file = scratch("api-token");
-    fs::write(&token_file, "0123456789abcdef\n").expect("a temporary file");
+    let token_file = secret("api-token", "0123456789abcdef\n");
+    let short = secret("api-short-token", "short");
+    let short = short.to_str().expect("text");
     let record = ["record", "-i", "lo", "--ring", "4M", "--name"];
     for (more, message) in [
         (&["--api", "0.0.0.0:9465"][..], "--api-token-file"),
         (&["--api", "nonsense"], "as in :9465"),
         (&["--api-token-file", "x"], "is for --api"),
         (&["--api", "9465", "--api-token-file", "/nowhere"], "No such file"),
-        (&["--api", "9465", "--api-token-file", FIRST_LIGHT], "token"),
+        (&["--api", "9465", "--api-token-file", FIRST_LIGHT], "chmod 600"),
+        (&["--api", "9465", "--api-token-file", short], "a token has 16"),
+        (&["--api", "unix:/tmp/x", "--api-token-file", short], "needs no token"),
     ] {
         let (status, _, said) = weir(&[&record, &[&*name("api-wrong")][..], more].concat());
         assert!(status == Some(2) && said.contains(message), "{more:?}: {said}");
     }
     let recorder = Recorder::start("api-open", &["--page"]);
     let open = Client { port: PORT, headers: String::new() };
-    let status = |headers: &str| {
-        open.send(format!("GET /api/v1/status HTTP/1.1\r\n{headers}Connection: close\r\n\r\n").as_bytes())
-            .status
+    let key = recorder.client.headers.lines().find(|line| line.starts_with("Authorization")).expect("a key");
+    let ask_with = |key: &str, headers: &str| {
+        open.send(
+            format!("GET /api/v1/status HTTP/1.1\r\n{key}{headers}Connection: close\r\n\r\n").as_bytes(),
+        )
+        .status
     };
+    let status = |headers: &str| ask_with(&format!("{key}\r\n"), headers);
+    assert_eq!(ask_with("", "Host: localhost:9465\r\n"), 401);
     assert_eq!(status("Host: localhost:9465\r\n"), 200);
     assert_eq!(status("Host: evil.example\r\n"), 403);
     assert_eq!(status("Host: localhost:9465\r\nOrigin: http://evil.example\r\n"), 403);
     assert_eq!(status("Host: localhost:9465\r\nOrigin: http://localhost:9465\r\n"), 200);
-    let foreign = "POST /api/v1/triggers HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 17\r\nConnection: close\r\n\r\n{\"filter\":\"icmp\"}";
+    assert_eq!(status("Host: localhost:9465\r\nSec-Fetch-Site: cross-site\r\n"), 403);
+    let foreign = format!(
+        "POST /api/v1/triggers HTTP/1.1\r\nHost: localhost\r\n{key}\r\nContent-Type: text/plain\r\nContent-Length: 17\r\nConnection: close\r\n\r\n{{\"filter\":\"icmp\"}}"
+    );
     assert_eq!(open.send(foreign.as_bytes()).status, 415);
     recorder.capturing.end();
 

@@ -3,8 +3,7 @@
 use crate::links::browser::Browser;
 use crate::links::http_client::Client;
 use crate::links::recorder::name;
-use crate::links::{Capturing, FIRST_LIGHT, empty, frames_of, inside, make_pair, scratch, send};
-use std::fs;
+use crate::links::{Capturing, FIRST_LIGHT, empty, frames_of, inside, make_pair, scratch, secret, send};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -94,7 +93,7 @@ fn the_page_shows_asks_and_dumps() {
         }
     });
     std::thread::sleep(Duration::from_secs(4));
-    browser.open(URL, (1280, 1000));
+    browser.open(&recorder.word("http://"), (1280, 1000));
     browser.wait_for("document.querySelector('#link').className === 'on'");
     browser.wait_for("document.querySelectorAll('#connections tbody tr').length > 3");
     for table in ["hosts", "protocols", "names"] {
@@ -195,8 +194,7 @@ fn hostile_names_are_text() {
     if !inside("recorder_page::hostile_names_are_text") {
         return;
     }
-    let (name, token) = (name("hostile"), scratch("page-token"));
-    fs::write(&token, "a-token-of-the-test").expect("a temporary file");
+    let (name, token) = (name("hostile"), secret("page-token", "a-token-of-the-test"));
     let token_name = token.to_str().expect("text");
     let args =
         ["record", "-i", "lo", "--name", &name, "--ring", "32M", "--page", "--api-token-file", token_name];

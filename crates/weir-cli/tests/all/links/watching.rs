@@ -18,7 +18,7 @@ const PORT: &str = "9464";
 /// The metrics page, if the server answers.
 pub fn page(accept: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{PORT}")).expect("the server listens");
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n");
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
