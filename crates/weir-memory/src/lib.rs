@@ -24,14 +24,10 @@
 mod count;
 mod counted;
 mod foreign;
-#[cfg(feature = "mimalloc")]
-mod mimalloc;
 
 pub use count::{is_counting, live_bytes};
 pub use counted::Counted;
 pub use foreign::Foreign;
-#[cfg(feature = "mimalloc")]
-pub use mimalloc::return_soon;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,11 @@
-//! Settings of mimalloc.
+//! The allocator of the program. Libraries that load Weir, as Python's, have their own: mimalloc's variables
+//! of threads do not fit into them.
 #![allow(unsafe_code)]
 
 use libmimalloc_sys::{mi_option_set, mi_option_t};
+
+#[global_allocator]
+static ALLOCATOR: weir_memory::Counted<mimalloc::MiMalloc> = weir_memory::Counted(mimalloc::MiMalloc);
 
 /// `mi_option_purge_delay` of `mimalloc.h`, which the bindings do not name: the same in versions 2 and 3.
 const PURGE_DELAY: mi_option_t = 15;
