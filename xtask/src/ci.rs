@@ -94,6 +94,9 @@ fn python_and_spark(_: &[String]) -> Result {
 /// Compiles all crates with Clippy. Warnings are shown and make the step fail at its end, so that the tests
 /// run nevertheless.
 fn build(_: &[String]) -> Result {
+    if shell::clippy().is_none() {
+        return Err("Clippy is not installed\n  rustup component add clippy".into());
+    }
     let mut cargo = shell::cargo();
     cargo.args(["build", "--quiet", "--workspace", "--all-targets", "--features", FEATURES]);
     let mut child = cargo.stderr(Stdio::piped()).spawn().map_err(said("cargo"))?;

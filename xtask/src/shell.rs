@@ -69,18 +69,23 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> Result {
     std::fs::write(path, content).map_err(said(path.display()))
 }
 
+/// Clippy as a compiler, if it is installed.
+pub fn clippy() -> Option<&'static Path> {
+    static CLIPPY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        let sysroot = output(Command::new("rustc").args(["--print", "sysroot"])).ok()?;
+        Some(Path::new(sysroot.trim()).join("bin/clippy-driver")).filter(|driver| driver.is_file())
+    };
+    CLIPPY.get_or_init(find).as_deref()
+}
+
 /// Cargo, which compiles the project's own crates with Clippy: the crates are compiled once, and checked by
 /// the way. All steps of CI run this command, because another compiler would compile everything again.
 /// Without Clippy, cargo compiles as always.
 pub fn cargo() -> Command {
-    static CLIPPY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let clippy = CLIPPY.get_or_init(|| {
-        let sysroot = output(Command::new("rustc").args(["--print", "sysroot"])).ok()?;
-        Some(Path::new(sysroot.trim()).join("bin/clippy-driver")).filter(|driver| driver.is_file())
-    });
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
-    if let Some(driver) = clippy {
+    if let Some(driver) = clippy() {
         cargo.env("RUSTC_WORKSPACE_WRAPPER", driver);
     }
     cargo

@@ -33,8 +33,14 @@ pub struct Merger {
     added: u64,
 }
 
-/// The panes of a window: the first and the last one, and how many were added before.
-type Parts = (i64, i64, u64);
+/// Which panes a window has: two windows with equal values have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    first: i64,
+    last: i64,
+    /// The number of panes that were added so far.
+    added: u64,
+}
 
 impl Merger {
     /// A merger without panes, with the plan and the seed of the aggregators.
@@ -63,8 +69,8 @@ impl Merger {
 
     /// Closes windows whose end is at or before `capture_ns` less the allowed lateness, and passes those with
     /// records to `out`, one by one, in the order of time: many may end together. The time is the earliest
-    /// capture time of all workers: each of them has [advanced](crate::Aggregator::advance) to this time, and
-    /// its panes were added. A time before an earlier one changes nothing.
+    /// capture time of all workers: before this call each of them [advances](crate::Aggregator::advance) to
+    /// this time, and this merger is given its panes. A time before an earlier one changes nothing.
     pub fn advance(&mut self, capture_ns: i64, out: &mut dyn FnMut(Window)) {
         let params = self.plan.params();
         let time_ns = capture_ns.saturating_sub_unsigned(params.lateness_ns);
@@ -73,9 +79,9 @@ impl Merger {
         }
     }
 
-    /// Time was set back, or forward: passes the windows so far to `out`, as [`Merger::finish`] does. Each
-    /// worker has [restarted](crate::Aggregator::restart), and its panes were added. Windows that come later
-    /// may have the times of earlier ones.
+    /// Time was set back, or forward: passes the windows so far to `out`, as [`Merger::finish`] does. Before
+    /// this call each worker [restarts](crate::Aggregator::restart), and this merger is given its panes.
+    /// Later windows may have the same times as earlier ones.
     pub fn restart(&mut self, capture_ns: i64, out: &mut dyn FnMut(Window)) {
         let params = self.plan.params();
         let time_ns = capture_ns.saturating_sub_unsigned(params.lateness_ns);
@@ -123,7 +129,8 @@ impl Merger {
         let first = last - (panes_of_window - 1);
         let numbered = self.panes.range((self.epoch, first)..=(self.epoch, last));
         let ends = numbered.clone().next().zip(numbered.clone().next_back());
-        let parts = ends.map(|(((_, first), _), ((_, last), _))| (*first, *last, self.added));
+        let added = self.added;
+        let parts = ends.map(|(((_, first), _), ((_, last), _))| Parts { first: *first, last: *last, added });
         if let Some((before, rows)) = &self.before
             && Some(*before) == parts
             && plan.params().windows != Windows::None

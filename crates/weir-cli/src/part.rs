@@ -75,7 +75,10 @@ impl Part {
         self.is_kept = true;
         for name in names {
             match std::fs::hard_link(&self.path, &name) {
-                Ok(()) => return std::fs::remove_file(&self.path).map(|()| name),
+                Ok(()) => {
+                    std::fs::remove_file(&self.path)?;
+                    return Ok(name);
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 // A file system without hard links.
                 Err(_) if name.exists() => {}

@@ -158,7 +158,8 @@ pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(),
     }
     let restriction = Restriction { args: args.clone(), user, filters, writable: writable.to_vec() };
     let of_its_thread = Restriction { filters: of_loader, ..restriction.clone() };
-    // Its restriction is that of this thread, which reports what is missing.
+    // The loader's thread is restricted as this one is below. What the system lacks for that is reported
+    // once, by this thread.
     if let Some(entered) = loader.call_in_thread(move || of_its_thread.enter_thread()) {
         drop(entered?);
     }

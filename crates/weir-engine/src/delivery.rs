@@ -10,7 +10,7 @@ use crate::emitted::Emitted;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::flow_sessions::KeptSessions;
-use crate::held_sessions::{self, HeldSession, HeldSessions, HeldSessionsMax};
+use crate::held_sessions::{HeldSession, HeldSessions, HeldSessionsMax};
 use crate::matcher::{FlowVerdict, Matcher, PacketMatch, SessionMatch};
 use crate::plan::{Plan, SessionVerdict, Want};
 use crate::sessions::Yielded;
@@ -86,7 +86,7 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// A session that several receivers may keep. The memory that this takes is the sessions'.
+    /// Makes a session that several receivers may keep. Sessions are charged for the memory of that form.
     pub fn shared(&mut self, session: Box<dyn Session>) -> Arc<dyn Session> {
         let before = weir_memory::live_bytes();
         let session = Arc::from(session);
@@ -98,10 +98,7 @@ impl<S: Subscriber> Delivery<S> {
     pub fn take_back(&mut self, session: Arc<dyn Session>, protocol: usize) -> usize {
         self.subscriber.release_session();
         let fields = self.matcher.plan.sessions.protocol(protocol).fields;
-        let overload = &mut self.streams.overload;
-        let is_kept = Arc::strong_count(&session) > 1;
-        let estimate = if is_kept { held_sessions::bytes_of(&*session, fields) } else { 0 };
-        self.kept.take_back(session, overload).unwrap_or(estimate)
+        self.kept.take_back(session, fields, &mut self.streams.overload)
     }
 
     /// Releases delivered sessions that no receiver keeps any more.

@@ -2,12 +2,13 @@
 //! allocator, around each call, so no parser can hold memory that the account does not see.
 
 use crate::counters::SessionCounters;
+use crate::held_sessions;
 use crate::recognised::Recognised;
 use crate::sessions::{Carrier, SessionPhase, Yielded};
 use crate::stream::Overload;
 use std::sync::Arc;
 use weir_memory::live_bytes;
-use weir_sessions::{Data, ProtocolSet, Session};
+use weir_sessions::{Data, Field, ProtocolSet, Session};
 
 /// The sessions of a flow.
 #[derive(Default)]
@@ -18,6 +19,20 @@ pub(crate) struct FlowSessions {
     held_bytes: u32,
 }
 
+/// Bytes of one direction, with the numbers of bytes that are missing before and after them.
+pub(crate) struct Piece<'a> {
+    pub data: Data<'a>,
+    pub gap_bytes: u64,
+    pub cut_bytes: u64,
+}
+
+/// Where a call puts what it completes, counts and allocates.
+pub(crate) struct Results<'a> {
+    pub out: &'a mut Yielded,
+    pub counters: &'a mut SessionCounters,
+    pub overload: &'a mut Overload,
+}
+
 // Each flow of a table that delivers bytes has such a value.
 const _: () = assert!(size_of::<FlowSessions>() <= 40);
 
@@ -25,28 +40,26 @@ const _: () = assert!(size_of::<FlowSessions>() <= 40);
 const UNCOUNTED_BYTES: usize = 8 << 10;
 
 impl FlowSessions {
-    /// Processes bytes of one direction, between the missing bytes before and after them. Completed sessions
-    /// are pushed to `out`.
-    pub fn receive(
-        &mut self,
-        carrier: &Carrier<'_>,
-        (data, gap_bytes, cut_bytes): (&Data<'_>, u64, u64),
-        (out, counters, overload): (&mut Yielded, &mut SessionCounters, &mut Overload),
-    ) {
+    /// Processes the next bytes of one direction. Completed sessions are pushed to the list of `results`.
+    pub fn receive(&mut self, carrier: &Carrier<'_>, piece: &Piece<'_>, results: Results<'_>) {
+        let Results { out, counters, overload } = results;
+        let Piece { data, gap_bytes, cut_bytes } = piece;
         self.measured(overload, |phase| {
-            phase.gap(carrier, (data.from, gap_bytes), out, counters);
+            phase.gap(carrier, (data.from, *gap_bytes), out, counters);
             phase.take(carrier, data, out, counters);
-            phase.gap(carrier, (data.from, cut_bytes), out, counters);
+            phase.gap(carrier, (data.from, *cut_bytes), out, counters);
         });
     }
 
     /// Finishes the sessions of a flow that is over, and releases their memory.
-    pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters, overload: &mut Overload) {
+    pub fn finish(&mut self, results: Results<'_>) {
+        let Results { out, counters, overload } = results;
         self.measured(overload, |phase| phase.finish(out, counters));
     }
 
-    /// Ends the sessions for lack of memory. Sessions completed so far are pushed to `out`.
-    pub fn shed(&mut self, out: &mut Yielded, counters: &mut SessionCounters, overload: &mut Overload) {
+    /// Ends the sessions for lack of memory. Sessions completed so far are pushed to the list of `results`.
+    pub fn shed(&mut self, results: Results<'_>) {
+        let Results { out, counters, overload } = results;
         counters.sessions_shed += 1;
         self.measured(overload, |phase| {
             phase.finish(out, counters);
@@ -100,50 +113,136 @@ impl FlowSessions {
     }
 }
 
-/// Sessions that were yielded and have receivers that keep them. They count until the last receiver has let
-/// them go, and are released by their worker, so that the worker's count of bytes falls.
+/// Delivered sessions that a receiver keeps. They count until the last receiver has let them go, and their
+/// worker releases them: bytes that another thread releases would stay in the worker's count.
 #[derive(Default)]
 pub(crate) struct KeptSessions {
     sessions: Vec<Arc<dyn Session>>,
-    /// The number at which the list is searched for sessions without receivers.
-    search_at: usize,
+    /// The place of the session that is looked at next.
+    next: usize,
+    /// Sessions that were added since the last look.
+    added: usize,
 }
 
-/// The least number of kept sessions for which they are searched.
-const SEARCH_MIN: usize = 64;
+/// Sessions that are looked at after each burst, beside two for each one that was added.
+const LOOKS: usize = 64;
 
 impl KeptSessions {
-    /// Takes back a session whose receivers have had it; returns the bytes that were released, if no
-    /// receiver has kept it.
-    pub fn take_back(&mut self, session: Arc<dyn Session>, overload: &mut Overload) -> Option<usize> {
+    /// Takes back a session that its receivers have had. Returns the bytes that its flow no longer holds:
+    /// exact ones if they are released now, and an estimate if a receiver keeps the session.
+    pub fn take_back(
+        &mut self,
+        session: Arc<dyn Session>,
+        fields: &[Field],
+        overload: &mut Overload,
+    ) -> usize {
+        // Then sessions do not count.
         if !overload.is_counted() {
-            return None;
+            return 0;
         }
         if Arc::strong_count(&session) > 1 {
+            let bytes = held_sessions::bytes_of(&*session, fields);
             self.sessions.push(session);
-            return None;
+            self.added += 1;
+            return bytes;
         }
         let before = live_bytes();
         drop(session);
         let change = live_bytes() - before;
         overload.charge_sessions(change);
-        Some(change.unsigned_abs())
+        change.unsigned_abs()
     }
 
-    /// Releases sessions that nobody keeps any more. Does so once their number may have halved, so that each
-    /// session is looked at a constant number of times.
+    /// Releases sessions that no receiver keeps any more. Looks at some of them, in turns: the time of a call
+    /// does not depend on their number.
     #[inline]
     pub fn release(&mut self, overload: &mut Overload) {
-        if self.sessions.len() > self.search_at.max(SEARCH_MIN) {
-            self.release_all(overload);
+        if !self.sessions.is_empty() {
+            self.release_some(overload);
         }
     }
 
-    #[cold]
-    fn release_all(&mut self, overload: &mut Overload) {
+    fn release_some(&mut self, overload: &mut Overload) {
+        let looks = (LOOKS + 2 * std::mem::take(&mut self.added)).min(self.sessions.len());
         let before = live_bytes();
-        self.sessions.retain(|session| Arc::strong_count(session) > 1);
+        for _ in 0..looks {
+            if self.next >= self.sessions.len() {
+                self.next = 0;
+            }
+            match self.sessions.get(self.next) {
+                Some(session) if Arc::strong_count(session) > 1 => self.next += 1,
+                Some(_) => drop(self.sessions.swap_remove(self.next)),
+                None => break,
+            }
+        }
         overload.charge_sessions(live_bytes() - before);
-        self.search_at = 2 * self.sessions.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::OverloadParams;
+    use std::any::Any;
+    use weir_packet::{Timestamp, Value};
+
+    #[derive(Debug)]
+    struct Text(String);
+
+    impl Session for Text {
+        fn value(&self, _: usize) -> Value<'_> {
+            Value::Text((&*self.0).into())
+        }
+
+        fn time(&self) -> Option<Timestamp> {
+            None
+        }
+
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+
+    /// Charges a session as the call of a parser does.
+    fn session(overload: &mut Overload) -> Arc<dyn Session> {
+        let before = live_bytes();
+        let session: Arc<dyn Session> = Arc::new(Text("a".repeat(1000)));
+        overload.charge_sessions(live_bytes() - before);
+        session
+    }
+
+    #[test]
+    fn sessions_count_until_the_last_receiver_lets_them_go() {
+        let mut overload = Overload::new(OverloadParams::default());
+        let mut kept = KeptSessions::default();
+        let alone = session(&mut overload);
+        let bytes = overload.session_bytes();
+        assert!(bytes >= 1000);
+        assert_eq!((kept.take_back(alone, &[], &mut overload), overload.session_bytes()), (bytes, 0));
+        // Many that are let go together are released in some calls, and one that is kept stays.
+        let receivers: Vec<_> = (0..500).map(|_| session(&mut overload)).collect();
+        for session in &receivers {
+            kept.take_back(Arc::clone(session), &[], &mut overload);
+        }
+        kept.release(&mut overload);
+        assert_eq!((kept.sessions.len(), overload.session_bytes()), (500, 500 * bytes));
+        let stays = Arc::clone(&receivers[250]);
+        drop(receivers);
+        for _ in 0..500_usize.div_ceil(LOOKS) + 1 {
+            kept.release(&mut overload);
+        }
+        assert_eq!(kept.sessions.len(), 1);
+        drop(stays);
+        kept.release(&mut overload);
+        assert!(kept.sessions.is_empty());
+    }
+
+    #[test]
+    fn without_a_count_sessions_change_no_account() {
+        let mut overload = Overload::new(OverloadParams::default()).uncounted();
+        let mut kept = KeptSessions::default();
+        let session: Arc<dyn Session> = Arc::new(Text("a".repeat(1000)));
+        assert_eq!(kept.take_back(Arc::clone(&session), &[], &mut overload), 0);
+        assert!(kept.sessions.is_empty() && overload.session_bytes() == 0);
     }
 }

@@ -3,6 +3,7 @@
 use crate::delivery::Delivery;
 use crate::effects::Effects;
 use crate::flow::{FlowView, port, receiver};
+use crate::flow_sessions::{Piece, Results};
 use crate::matcher::FlowVerdict;
 use crate::messages::{self, MessageCarrier};
 use crate::packet_ctx::PacketCtx;
@@ -248,18 +249,20 @@ fn deliver_to_sessions<S: Subscriber>(
     let carrier = Carrier { plan, probed: &flow.layout.probed, ports, forced, is_datagram };
     let (before, before_bytes) = (sessions.recognised(), sessions.held_bytes());
     let probes_cut = counters.probes_cut;
-    let piece = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
     // Checked before the next bytes: what was yielded by the last ones is delivered by now.
     let is_shed = before_bytes > overload.sessions_of_one_max();
+    let results = Results { out: &mut yielded, counters, overload };
     if is_shed {
-        sessions.shed(&mut yielded, counters, overload);
+        sessions.shed(results);
     } else {
-        let pieces = (&piece, next.gap_bytes, next.cut_bytes());
-        sessions.receive(&carrier, pieces, (&mut yielded, counters, overload));
+        let data = Data { from, time: Timestamp(next.now), bytes: next.bytes, is_datagram };
+        let piece = Piece { data, gap_bytes: next.gap_bytes, cut_bytes: next.cut_bytes() };
+        sessions.receive(&carrier, &piece, results);
     }
     let held_bytes = sessions.held_bytes();
     // Bytes that were not looked at say nothing of the protocol.
-    let is_complete = next.gap_bytes == 0 && !is_shed && counters.probes_cut == probes_cut;
+    let is_probed = delivery.counters.session.probes_cut == probes_cut;
+    let is_complete = next.gap_bytes == 0 && !is_shed && is_probed;
     let (recognised, is_over) = (sessions.recognised(), sessions.is_over() && is_complete);
     if held_bytes > 0 {
         flow.note_holder();
@@ -283,7 +286,8 @@ pub(crate) fn finish_sessions<S: Subscriber>(
     if let Some(sessions) = flow.sessions.as_mut() {
         let began = delivery.stages.begin();
         let Delivery { streams, counters, .. } = delivery;
-        sessions.finish(&mut yielded, &mut counters.session, &mut streams.overload);
+        let (counters, overload) = (&mut counters.session, &mut streams.overload);
+        sessions.finish(Results { out: &mut yielded, counters, overload });
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, effects, yielded);

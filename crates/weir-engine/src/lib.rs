@@ -83,3 +83,8 @@ pub mod worker;
 pub use emitted::COLUMN_BYTES_MAX;
 pub use flow_ref::FlowRef;
 pub use messages::MESSAGE_BYTES_MAX;
+
+/// Tests measure what sessions hold.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: weir_memory::Counted<std::alloc::System> = weir_memory::Counted(std::alloc::System);

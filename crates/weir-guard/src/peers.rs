@@ -66,7 +66,8 @@ pub fn is_admitted(user: u32) -> bool {
     callers().contains(&user) || ALLOWED.lock().unwrap_or_else(PoisonError::into_inner).contains(&user)
 }
 
-/// Checks an accepted connection: its other end is on another machine, or belongs to a user who may connect.
+/// Admits an accepted connection if its other end is on another machine, or if the user at its other end may
+/// connect.
 ///
 /// # Errors
 /// Another user of this machine is at its other end.

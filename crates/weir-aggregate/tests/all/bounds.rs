@@ -339,3 +339,19 @@ fn a_pane_that_the_merger_does_not_expect_any_more_is_late() {
     aggregator.finish().into_iter().for_each(|partial| merger.add(partial));
     assert_eq!((listed(|out| merger.finish(out)), merger.counters().late), (vec![], 2));
 }
+
+/// A burst of groups is in each of sixty windows, which are computed once.
+#[test]
+fn windows_of_the_same_panes_share_their_rows() {
+    let plan = plan(params(Windows::Sliding { length_ns: 60_000, slide_ns: 1_000 }, &[COUNT]));
+    let mut aggregator = Aggregator::new(plan.clone(), SEED);
+    let mut merger = Merger::new(plan.clone(), SEED);
+    record(&mut aggregator, 500, 0, 0);
+    record(&mut aggregator, 2_500, 0, 0);
+    aggregator.finish().into_iter().for_each(|partial| merger.add(partial));
+    let windows = listed(|out| merger.advance(100_000, out));
+    let is_shared = |pair: &[weir_aggregate::Window]| std::sync::Arc::ptr_eq(&pair[0].rows, &pair[1].rows);
+    let changes = windows.windows(2).filter(|pair| !is_shared(pair)).count();
+    // One pane, then both, then the other one.
+    assert_eq!((windows.len(), changes), (62, 2));
+}

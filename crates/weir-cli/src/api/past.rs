@@ -201,8 +201,14 @@ impl Past {
             let (reader, selection) = past.reader(times, client.ends(), false);
             let mut writer = PcapngWriter::new(output);
             writer.begin()?;
-            let copy =
-                Copy { filter, from: Timestamp(i64::MIN), writer: &mut writer, packets: &mut 0, room: None };
+            let mut packets = 0;
+            let copy = Copy {
+                filter,
+                from: Timestamp(i64::MIN),
+                writer: &mut writer,
+                packets: &mut packets,
+                room: None,
+            };
             let copied = copy_packets(reader, &past.compiler, vec![copy]);
             copied.map_err(|failure| io::Error::other(failure.to_string()))?;
             match (client.is_late(), selection.lost()) {

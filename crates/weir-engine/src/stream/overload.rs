@@ -181,6 +181,12 @@ impl Overload {
         self.held_session_bytes
     }
 
+    /// As in a program whose allocator does not count.
+    #[cfg(test)]
+    pub fn uncounted(self) -> Self {
+        Self { is_counted: false, ..self }
+    }
+
     /// Whether the program's allocator counts bytes.
     #[inline]
     pub fn is_counted(&self) -> bool {
