@@ -55,16 +55,19 @@ fn of(output: &Path) -> Vec<PathBuf> {
 
 /// The name of the completed file; `None` if another process still writes it, or it was empty.
 fn complete_one(path: &Path, output: &Path, form: Form) -> io::Result<Option<PathBuf>> {
-    let mut file = files::open_own(path)?;
-    if file.try_lock().is_err() {
-        return Ok(None);
-    }
+    let opened = match files::open_own(path) {
+        // Another process has given the file its name.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let Some(mut part) = Part::left(opened, path, output) else { return Ok(None) };
+    let file = part.file();
     // Names have whole seconds.
     let last = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     match form {
-        Form::Rows(Format::Parquet) if complete_parquet(&file)? == 0 => file.set_len(0)?,
+        Form::Rows(Format::Parquet) if complete_parquet(file)? == 0 => file.set_len(0)?,
         Form::Rows(Format::Parquet) => {}
-        Form::Rows(format) if !format.is_columnar() => cut_to_whole_lines(&mut file)?,
+        Form::Rows(format) if !format.is_columnar() => cut_to_whole_lines(file)?,
         // Readers of the other formats stop before a part of a packet or of a batch.
         _ => {}
     }
@@ -72,7 +75,7 @@ fn complete_one(path: &Path, output: &Path, form: Form) -> io::Result<Option<Pat
         return fs::remove_file(path).map(|()| None);
     }
     let last = Timestamp(i64::try_from(last).unwrap_or_default().saturating_mul(1_000_000_000));
-    Part::left(path, output).publish_as_first_of(names_at(output, last)).map(Some)
+    part.publish_as_first_of(names_at(output, last)).map(Some)
 }
 
 /// Removes the part of a row at the end of a text.

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use weir_guard::files;
 
@@ -15,6 +16,8 @@ const NAMES_MAX: u32 = 1000;
 pub struct Part {
     path: PathBuf,
     target: PathBuf,
+    /// Holds the lock until the file has its name, also after its writer has closed it.
+    locked: File,
     is_kept: bool,
 }
 
@@ -42,7 +45,11 @@ impl Part {
                 Ok(file) => {
                     // Without locks, the file of a killed process keeps its name.
                     let _ = file.lock();
-                    let part = Self { path: name.into(), target, is_kept: false };
+                    if !is_at(&file, Path::new(&name)) {
+                        // Before the lock, another process took the empty file for one that was left.
+                        continue;
+                    }
+                    let part = Self { path: name.into(), target, locked: file.try_clone()?, is_kept: false };
                     if let Ok(existing) = std::fs::metadata(&part.target) {
                         file.set_permissions(existing.permissions())?;
                     }
@@ -53,9 +60,21 @@ impl Part {
         Err(ErrorKind::AlreadyExists.into())
     }
 
-    /// The temporary file that a killed process left for `target`.
-    pub fn left(path: &Path, target: &Path) -> Self {
-        Self { path: path.to_owned(), target: target.to_owned(), is_kept: false }
+    /// The temporary file that a killed process left for `target`; `None` if a process still writes the file
+    /// or has given it its name. It must be opened for reading and writing.
+    pub fn left(file: File, path: &Path, target: &Path) -> Option<Self> {
+        let is_left = file.try_lock().is_ok() && is_at(&file, path);
+        is_left.then(|| Self {
+            path: path.to_owned(),
+            target: target.to_owned(),
+            locked: file,
+            is_kept: true,
+        })
+    }
+
+    /// The file, for one that was left.
+    pub const fn file(&mut self) -> &mut File {
+        &mut self.locked
     }
 
     /// Replaces the target.
@@ -99,5 +118,56 @@ impl Drop for Part {
         if !self.is_kept {
             let _ = std::fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Whether the path still is the name of this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |about: io::Result<std::fs::Metadata>| about.ok().map(|about| (about.dev(), about.ino()));
+    let opened = identity(file.metadata());
+    opened.is_some() && opened == identity(std::fs::symlink_metadata(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_left_only_while_nobody_writes_it_and_it_has_no_other_name() {
+        let place = tempfile::tempdir().expect("a directory");
+        let target = place.path().join("rows");
+        let opened = |path: &Path| files::open_own(path).expect("it exists");
+        let (written, part) = Part::create(&target).expect("a file");
+        let path = part.path.clone();
+        let (first, second) = (opened(&path), opened(&path));
+        // The writer is done with the file, which does not have its name yet.
+        drop(written);
+        assert!(Part::left(first, &path, &target).is_none());
+        part.publish().expect("room");
+        assert!(Part::left(second, &path, &target).is_none());
+        // Another file has the name now.
+        let third = opened(&target);
+        std::fs::write(&path, "rows").expect("room");
+        assert!(Part::left(third, &path, &target).is_none());
+        assert!(Part::left(opened(&path), &path, &target).is_some());
+        assert!(path.exists(), "it stays until it has another name");
+    }
+
+    #[test]
+    fn a_new_file_that_was_removed_before_its_lock_is_created_again() {
+        let place = tempfile::tempdir().expect("a directory");
+        let target = place.path().join("rows");
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    crate::leftovers::complete(&target, crate::form::Form::Rows(weir::io::Format::Json));
+                }
+            });
+            for _ in 0..2000 {
+                Part::create(&target).and_then(|(_, part)| part.publish()).expect("the file stays");
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }
