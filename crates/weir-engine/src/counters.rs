@@ -87,6 +87,10 @@ counters! {
         refused_behind_hole, "Segments refused because too many segments waited behind a gap that strict reassembly does not skip.";
         copied, "Queued segments whose bytes were copied, because the source needed the memory of their packet, or because too much of the capture was pinned.";
         assembled, "Datagrams assembled from fragments.";
+        ends_provisional, "FINs, and in strict mode resets, that ended a direction until its receiver confirmed or disproved the end.";
+        ends_disproved, "Times that a receiver acknowledged bytes behind such ends, which were then forgotten.";
+        ends_forced, "Such ends given up because too much waited behind them.";
+        ends_refused, "FINs and resets without effect because their direction had sixteen unconfirmed ends already.";
         released, "Queued segments discarded at the end of their flow.";
     }
 }

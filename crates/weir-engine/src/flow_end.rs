@@ -20,7 +20,7 @@ use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::flow_sessions::FlowSessions;
 use crate::flows::Flows;
-use crate::host::{deliver_bytes, finish_sessions};
+use crate::host::{deliver_bytes, deliver_to_streams, finish_sessions};
 use crate::matcher::FlowVerdict;
 use crate::messages::{LastPacket, Segment};
 use crate::packet_ctx::PacketCtx;
@@ -162,6 +162,13 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                         .map(|kept| CarrierPacket { frame: kept.frame(), is_repeated: next.is_repeated }),
                 };
                 deliver_bytes(&mut tail, data, self.delivery, effects, &next);
+            }
+            // Silence confirms a FIN.
+            if let Some(outside_bytes) = self.flows.sequences.take_ended(side) {
+                self.flows.count_outside(flow, side, outside_bytes);
+                let (mut tail, data) = self.flows.tail(flow);
+                let end = InOrder::end(tail.header.last_time, side);
+                deliver_to_streams(&mut tail, data, self.delivery, effects, &end);
             }
         }
         Direction::BOTH.into_iter().for_each(|side| self.flows.finish_sequence(flow, side));

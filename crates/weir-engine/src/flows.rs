@@ -663,13 +663,18 @@ impl Flows {
     }
 
     /// Finishes a direction's sequence at the end of its flow: bytes behind its last number are discarded.
-    pub fn finish_sequence(&mut self, FlowRef { table, id, .. }: FlowRef, side: Direction) {
+    pub fn finish_sequence(&mut self, FlowRef { table, id, part }: FlowRef, side: Direction) {
         let state = &mut self.tables[table.index()];
         let Some(sequence) = state.layout.sequence else { return };
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
         let outside_bytes = self.sequences.finish(sequence, record, side);
+        self.count_outside(FlowRef { table, id, part }, side, outside_bytes);
+    }
+
+    /// Counts bytes that waited and turned out to be outside of their direction's numbers.
+    pub fn count_outside(&mut self, flow: FlowRef, side: Direction, outside_bytes: u64) {
         if outside_bytes > 0
-            && let Some(streams) = state.streams.get_mut(id)
+            && let Some(streams) = self.tables[flow.table.index()].streams.get_mut(flow.id)
         {
             streams.count(side, &Inserted { outside_bytes, ..Inserted::default() });
         }

@@ -97,7 +97,10 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn seq_acknowledge(&mut self, of: SeqSide<'_>, at: u64) {
-        self.flow.shared.sequences.acknowledge(of.sequence, of.flow, of.direction, at);
+        let FlowRecord { id, data } = of.flow;
+        let flow = FlowRecord { id, data: &mut *data };
+        self.flow.shared.sequences.acknowledge(of.sequence, flow, of.direction, at);
+        self.note_ends(data);
     }
 
     fn seq_begin(&mut self, of: SeqSide<'_>, at: u64) {
@@ -106,22 +109,15 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 
     fn seq_end(&mut self, of: SeqSide<'_>) {
-        let (side, FlowRecord { id, data }) = (of.direction, of.flow);
-        let outside_bytes =
-            self.flow.shared.sequences.end(of.sequence, FlowRecord { id, data: &mut *data }, side);
-        self.count_outside(side, outside_bytes);
-        deliver_to_streams(
-            self.flow,
-            data,
-            self.delivery,
-            self.effects,
-            &InOrder::end(self.at.packet.time.0, side),
-        );
+        self.flow.shared.sequences.reset(of.sequence, of.flow, of.direction);
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
-        let Passed { ordered, frame, is_repeated } =
-            self.flow.shared.sequences.next(of.sequence, of.flow, of.direction)?;
+        let FlowRecord { id, data } = of.flow;
+        let flow = FlowRecord { id, data: &mut *data };
+        let passed = self.flow.shared.sequences.next(of.sequence, flow, of.direction);
+        self.note_ends(data);
+        let Passed { ordered, frame, is_repeated } = passed?;
         self.origin = Origin::Kept(frame, is_repeated);
         Some(ordered)
     }
@@ -179,7 +175,18 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
     }
 }
 
-impl<S> TailHost<'_, '_, S> {
+impl<S: Subscriber> TailHost<'_, '_, S> {
+    /// Ends the streams of directions whose numbers have just ended.
+    fn note_ends(&mut self, data: &mut [u8]) {
+        for side in Direction::BOTH {
+            if let Some(outside_bytes) = self.flow.shared.sequences.take_ended(side) {
+                self.count_outside(side, outside_bytes);
+                let end = InOrder::end(self.at.packet.time.0, side);
+                deliver_to_streams(self.flow, data, self.delivery, self.effects, &end);
+            }
+        }
+    }
+
     /// Counts bytes that waited and turned out to be outside of the direction's numbers.
     fn count_outside(&mut self, direction: Direction, outside_bytes: u64) {
         if let Some(streams) = self.flow.streams.as_mut().filter(|_| outside_bytes > 0) {
@@ -201,7 +208,7 @@ pub(crate) fn deliver_bytes<S: Subscriber>(
 }
 
 /// Delivers bytes in order, or the end of a stream, to questions about streams.
-fn deliver_to_streams<S: Subscriber>(
+pub(crate) fn deliver_to_streams<S: Subscriber>(
     flow: &mut TailFlow<'_>,
     data: &mut [u8],
     delivery: &mut Delivery<S>,

@@ -231,7 +231,8 @@ pub trait Host {
         let _ = (of, at);
     }
 
-    /// Records that a direction's numbers end with those that have passed.
+    /// Records that a direction's numbers may end with those that have passed, until their receiver
+    /// acknowledges later ones.
     fn seq_end(&mut self, of: SeqSide<'_>) {
         let _ = of;
     }

@@ -15,7 +15,7 @@
 
 /// The first sequence number is known.
 pub const STARTED: u32 = 1;
-/// Segments are queued: `seq_next` may return some.
+/// Segments are queued, or an end is not confirmed yet: `seq_next` may return something.
 pub const QUEUED: u32 = 2;
 /// In-order bytes are retained for `seq_assemble`.
 pub const RETAINED: u32 = 4;
@@ -30,7 +30,10 @@ pub const EXPECTED: u32 = 32;
 pub const UNAWAITED: u32 = 64;
 /// The numbers of this direction have ended: the rest is out of window.
 pub const ENDED: u32 = 128;
+/// A FIN stands at the next number, and has passed; its receiver has not confirmed it yet. Nothing else is
+/// kept.
+pub const FINISHED: u32 = 256;
 /// The first bit of the count of segments that the program handled.
-pub const PASSED_SHIFT: u32 = 8;
+pub const PASSED_SHIFT: u32 = 9;
 /// The last bit of that count. If it is set, the program calls the engine, so the count never overflows.
 pub const PASSED_MANY: u32 = 1 << 31;

@@ -397,7 +397,8 @@ pub struct Sequence {
     /// The first number of the other side, as the sender of the packet knows it, if the condition holds. It
     /// replaces the first number seen, unless numbers of the other side have passed.
     pub confirm: Option<(Expr, Option<Expr>)>,
-    /// Nothing follows a packet in order for which the condition holds: the side's numbers end with it.
+    /// A packet for which the condition holds ends both sides, without a number of its own: what follows
+    /// waits until it is acknowledged.
     pub end: Option<Expr>,
 }
 

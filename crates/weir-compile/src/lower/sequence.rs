@@ -185,6 +185,7 @@ impl Lower<'_> {
                 None => l.lower_offered(id, context, offer),
             }
         });
+        self.lower_end(id, context);
     }
 
     /// Inserts a packet's payload, and processes the packets that are in order now.
@@ -265,13 +266,23 @@ impl Lower<'_> {
         });
     }
 
-    /// If the packet is its direction's last one, the sequence ends with it.
+    /// If the packet ends both directions without a number of its own (a reset), their sequences may end with
+    /// what has passed.
     fn lower_end(&mut self, id: LayerId, context: &FlowContext) {
         let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
-        let Some(end) = &declared.end else { return };
+        let Some(end) = declared.end.as_ref().filter(|end| self.known(end) != Some(false)) else { return };
         let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
         let ends = self.truth(id, end);
-        self.lower_either(ends, |l| drop(l.b.push(Op::SeqEnd { sequence, flow, side })), |_| {});
+        self.lower_either(
+            ends,
+            |l| {
+                let other = l.b.one(Op::Not(side));
+                for side in [side, other] {
+                    l.b.push(Op::SeqEnd { sequence, flow, side });
+                }
+            },
+            |_| {},
+        );
     }
 
     /// If the packet acknowledges a gap of the opposite direction behind which bytes are queued, those bytes
@@ -417,13 +428,12 @@ impl Lower<'_> {
             self.lower_deliver(context, before, [gap, buf, offset, length]);
             self.lower_collect(id, context, [gap, buf, offset, length]);
         }
-        self.lower_end(id, context);
         self.flow = packet;
     }
 
-    /// Whether some of the `length` in-order bytes may be before the cutoff of their stream. Inexact: a FIN
-    /// counts as one more byte, and while bytes are queued, the end of the current bytes is not known here.
-    /// The receiver of the bytes applies the exact cutoff.
+    /// Whether some of the `length` in-order bytes may be before the cutoff of their stream. Inexact: while
+    /// bytes are queued, the end of the current bytes is not known here. The receiver of the bytes applies
+    /// the exact cutoff.
     fn lower_cutoff(&mut self, context: &FlowContext, length: Value) -> Value {
         let Some([originator, responder]) = self.need.cutoff else { return self.b.bool(true) };
         let (flow, side) = (context.flow, Some(context.responder));

@@ -16,11 +16,11 @@ use crate::walk::walk_through_lets;
 use weir_ir::build::Variable;
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{BinaryOp, CompareOp, Op, Terminator, Type, Value};
-use weir_ir::sequence::STARTED;
+use weir_ir::sequence::{PASSED_SHIFT, STARTED};
 use weir_lang::model::{self, COUNTED, Expr, Held, LayerId, Side, Stmt};
 
 /// The flags of a sequence that are no count.
-const SEQUENCE_FLAGS: u64 = 0xff;
+const SEQUENCE_FLAGS: u64 = (1 << PASSED_SHIFT) - 1;
 /// Letters of a side of a history.
 const LETTERS: u64 = 26;
 

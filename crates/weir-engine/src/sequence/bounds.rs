@@ -5,7 +5,7 @@
 use super::{Kept, Kind, Reassembler, stream_key};
 use weir_ir::abi::FlowRecord;
 use weir_ir::graph::Sequence;
-use weir_ir::sequence::{ENDED, QUEUED, STARTED};
+use weir_ir::sequence::{ENDED, FINISHED, QUEUED, STARTED};
 use weir_packet::Direction;
 
 impl Reassembler {
@@ -15,6 +15,9 @@ impl Reassembler {
     ///
     /// Returns the claimed bytes of the discarded segments.
     pub fn confirm(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64) -> u64 {
+        let FlowRecord { id, data } = flow;
+        self.keep_finished(sequence, FlowRecord { id, data: &mut *data }, side);
+        let flow = FlowRecord { id, data };
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         let at = at & state.mask;
@@ -22,7 +25,7 @@ impl Reassembler {
             return 0;
         }
         let stream = stream_key(flow.id, side);
-        let kept = state.kept.get_mut(&stream).filter(|_| hot.flags & QUEUED != 0);
+        let kept = state.kept.get_mut(stream).filter(|_| hot.flags & QUEUED != 0);
         if kept.as_ref().map_or(hot.high, |kept| kept.next) > 0 {
             return 0;
         }
@@ -45,9 +48,10 @@ impl Reassembler {
                     kept.queue.put_back(piece);
                 }
             }
-            if kept.queue.len() == 0 {
+            kept.ends.shift(moved, state.mask, self.limits.window_max, &mut self.budget);
+            if kept.queue.len() == 0 && kept.ends.is_empty() {
                 hot.flags &= !QUEUED;
-                state.kept.remove(&stream);
+                state.kept.remove(stream, &mut self.budget);
             }
         }
         state.vars.write(flow.data, side, hot);
@@ -55,7 +59,7 @@ impl Reassembler {
     }
 
     /// At the end of a flow: discards segments that wait although the numbers of their direction have ended,
-    /// and no longer counts the number of a FIN as seen.
+    /// or may have ended, and no longer counts the number of a FIN as seen.
     ///
     /// Returns the claimed bytes of the discarded segments.
     pub fn finish(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {
@@ -67,15 +71,33 @@ impl Reassembler {
         }
         let outside_bytes = match has_ended {
             true => self.end(sequence, FlowRecord { id, data: &mut *data }, side),
-            false => 0,
+            false => self.discard_behind_end(sequence, FlowRecord { id, data: &mut *data }, side),
         };
-        let state = &self.sequences[sequence.index()];
-        let mut hot = state.vars.read(data, side);
-        let kept = state.kept.get(&stream_key(id, side)).filter(|_| hot.flags & QUEUED != 0);
-        if has_ended || kept.is_some_and(|kept| kept.queue.ends_with_fin()) {
+        if has_ended {
+            let state = &self.sequences[sequence.index()];
+            let mut hot = state.vars.read(data, side);
             hot.high = hot.high.saturating_sub(1);
             state.vars.write(data, side, hot);
         }
+        outside_bytes
+    }
+
+    /// Discards what waits behind the first provisional end of a direction. Returns its claimed bytes.
+    fn discard_behind_end(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {
+        let state = &mut self.sequences[sequence.index()];
+        let mut hot = state.vars.read(flow.data, side);
+        let kept = state.kept.get_mut(stream_key(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
+        let Some(kept) = kept else { return 0 };
+        let limit = kept.ends.limit();
+        let mut outside_bytes = 0;
+        while let Some(piece) = kept.queue.pop_behind(limit, &mut self.budget) {
+            outside_bytes += piece.claimed_bytes;
+            self.counters.out_of_window += 1;
+            self.budget.release(&piece);
+        }
+        // Not what ends claimed that were given up.
+        hot.high = kept.next.max(kept.queue.end()).max(if limit == u64::MAX { 0 } else { limit });
+        state.vars.write(flow.data, side, hot);
         outside_bytes
     }
 
@@ -91,8 +113,9 @@ impl Reassembler {
         }
         let mut outside_bytes = 0;
         if hot.flags & QUEUED != 0 {
-            let Kept { mut queue, next, .. } =
-                state.kept.remove(&stream_key(flow.id, side)).expect("something is queued");
+            let Kept { mut queue, mut ends, next, .. } =
+                state.kept.remove(stream_key(flow.id, side), &mut self.budget).expect("something is queued");
+            ends.clear(&mut self.budget);
             for piece in std::iter::from_fn(|| queue.pop()) {
                 outside_bytes += piece.claimed_bytes;
                 self.counters.out_of_window += 1;
@@ -101,7 +124,7 @@ impl Reassembler {
             hot.high = next;
             hot.flags &= !QUEUED;
         }
-        hot.flags |= ENDED;
+        hot.flags = hot.flags & !FINISHED | ENDED;
         state.vars.write(flow.data, side, hot);
         outside_bytes
     }

@@ -68,6 +68,16 @@ impl Budget {
         piece.frame.iter().for_each(|frame| self.let_go(&frame.bytes));
     }
 
+    /// Charges what is kept besides segments.
+    pub(super) fn hold(&mut self, bytes: usize) {
+        self.held_bytes += bytes;
+    }
+
+    /// Removes such a charge.
+    pub(super) fn free(&mut self, bytes: usize) {
+        self.held_bytes -= bytes;
+    }
+
     fn refer(&mut self, bytes: &Slice) {
         if !pins(bytes) {
             return;

@@ -14,7 +14,7 @@ use weir_ir::abi::{
     FlowRecord, SEQ_FORCED, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_QUEUED, SEQ_RETRANSMITTED, Slice,
 };
 use weir_ir::graph::Sequence;
-use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, ENDED, QUEUED, RETAINED, STARTED, UNAWAITED};
+use weir_ir::sequence::{ACKNOWLEDGES, AHEAD, ENDED, FINISHED, QUEUED, RETAINED, STARTED, UNAWAITED};
 use weir_packet::{Block, Direction};
 
 /// A segment that is offered to a sequence.
@@ -130,8 +130,16 @@ impl Inserted {
 
 impl Met<'_> {
     /// The status of a segment that was added to the waiting ones. `is_over`: a bound is exceeded now.
-    fn wait(&self, place: &Place, is_over: bool, acknowledges: bool, counters: &mut SequenceCounters) -> u64 {
+    /// `is_behind_end`: the segment waits behind a provisional end.
+    fn wait(
+        &self,
+        place: &Place,
+        (is_over, is_behind_end): (bool, bool),
+        acknowledges: bool,
+        counters: &mut SequenceCounters,
+    ) -> u64 {
         let (count, status) = match (place.ahead, self.meeting.is_covered) {
+            (0, _) if is_behind_end && !acknowledges => (&mut counters.queued, SEQ_QUEUED),
             (0, _) if place.waits && !acknowledges && !self.overlaps_queued => {
                 (&mut counters.queued, SEQ_QUEUED)
             }
@@ -187,8 +195,35 @@ impl Reassembler {
     ///
     /// A segment that uses no numbers is never kept: it is either in order or ignored.
     ///
+    /// The FIN of a TCP segment is a [provisional end](super::ends), and no number of the sequence.
+    ///
     /// In order with an empty queue: constant time, no allocation, only the flow's record is accessed.
     pub fn insert(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: Direction,
+        segment: Segment<'_>,
+        block: &Arc<Block>,
+    ) -> Inserted {
+        self.pure = (segment.span == 0).then(|| (sequence, stream_key(flow.id, side)));
+        let FlowRecord { id, data } = flow;
+        if segment.span > 0 {
+            self.keep_finished(sequence, FlowRecord { id, data: &mut *data }, side);
+        }
+        let flow = FlowRecord { id, data: &mut *data };
+        if self.sequences[sequence.index()].kind != Kind::Segments || !segment.has_fin() {
+            return self.insert_bytes(sequence, flow, side, segment, block);
+        }
+        // Bytes that wait pass without the values of the FIN, which passes after them.
+        let bytes = Segment { span: segment.claimed_bytes, metas: &[], ..segment };
+        let mut inserted = self.insert_bytes(sequence, flow, side, bytes, block);
+        self.insert_fin(sequence, FlowRecord { id, data }, side, &segment, &mut inserted);
+        inserted
+    }
+
+    /// Inserts a segment without FIN.
+    fn insert_bytes(
         &mut self,
         sequence: Sequence,
         mut flow: FlowRecord<'_>,
@@ -197,7 +232,6 @@ impl Reassembler {
         block: &Arc<Block>,
     ) -> Inserted {
         let mut hot = self.begin(sequence, &mut flow, side, segment.at);
-        self.pure = (segment.span == 0).then(|| (sequence, stream_key(flow.id, side)));
         let ahead = hot.flags & AHEAD != 0;
         let awaits = ahead.then(|| self.take_ahead(sequence, &mut flow, side)).flatten();
         let awaits = awaits.filter(|_| segment.may_wait);
@@ -217,7 +251,14 @@ impl Reassembler {
         let state = &self.sequences[sequence.index()];
         if place.span == 0 {
             let waits = if goes_on || hot.flags & ACKNOWLEDGES != 0 { SEQ_FORCED } else { SEQ_QUEUED };
-            return Inserted::of(if place.ahead | place.old == 0 { SEQ_ORDERED } else { waits });
+            // After its FIN, a side acknowledges with the number behind the FIN.
+            let is_next = place.ahead | place.old == 0
+                || place.ahead == 1 && hot.flags & FINISHED != 0
+                || place.ahead == 1 && hot.flags & QUEUED != 0 && {
+                    let kept = state.kept.get(stream_key(flow.id, side));
+                    kept.is_some_and(|kept| kept.ends.was_told(kept.next))
+                };
+            return Inserted::of(if is_next { SEQ_ORDERED } else { waits });
         }
         let passed_bytes = segment.skipped(place.old);
         let early_bytes = self.early_bytes(sequence, stream_key(flow.id, side), &hot, &segment, &place);
@@ -249,7 +290,7 @@ impl Reassembler {
         if refuses && (is_behind_hole || !segment.may_wait && !is_short) {
             self.counters.refused_behind_hole += u64::from(is_behind_hole);
             // If nothing is kept, all numbers seen have passed.
-            let kept = state.kept.get(&stream_key(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
+            let kept = state.kept.get(stream_key(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
             return Inserted::refused(&segment, kept.map_or(hot.high, |kept| kept.next) + place.ahead);
         }
         let has_moved_on = self.has_moved_on(sequence, stream_key(flow.id, side), &hot, place.ahead);
@@ -274,9 +315,9 @@ impl Reassembler {
     /// Whether a segment lies behind everything that its receiver acknowledged, while bytes wait behind an
     /// acknowledged hole: the hole will not be filled.
     fn has_moved_on(&self, sequence: Sequence, stream: u64, hot: &Hot, ahead: u64) -> bool {
-        let kept = self.sequences[sequence.index()].kept.get(&stream).filter(|_| hot.flags & QUEUED != 0);
+        let kept = self.sequences[sequence.index()].kept.get(stream).filter(|_| hot.flags & QUEUED != 0);
         kept.is_some_and(|kept| {
-            kept.queue.first().is_some_and(|first| first <= kept.acknowledged)
+            kept.first().is_some_and(|first| first <= kept.acknowledged)
                 && kept.next + ahead >= kept.acknowledged
         })
     }
@@ -294,7 +335,7 @@ impl Reassembler {
         if place.old == 0 || state.retain {
             return 0;
         }
-        let kept = state.kept.get(&stream).filter(|_| hot.flags & QUEUED != 0);
+        let kept = state.kept.get(stream).filter(|_| hot.flags & QUEUED != 0);
         // If nothing is kept, all numbers seen have passed.
         let passed = kept.map_or(hot.high, |kept| kept.next);
         segment.skipped(place.old.saturating_sub(passed))
@@ -368,18 +409,20 @@ impl Reassembler {
         };
         let mut start = None;
         // The segment is next, but the one before it waits for the other direction.
-        let kept = self.sequences[sequence.index()].kept.get(&stream);
+        let kept = self.sequences[sequence.index()].kept.get(stream);
         let is_behind_awaiting = kept.is_some_and(Kept::is_awaiting);
+        let limit = kept.map_or(u64::MAX, |kept| kept.ends.limit());
         let (next, end) = (met.next, met.coming.end());
         self.counters.overlap_bytes += met.meeting.overlap_bytes;
         self.counters.inconsistent_bytes += met.meeting.inconsistent_bytes;
         let acknowledges = hot.flags & ACKNOWLEDGES != 0;
-        let is_next = place.ahead == 0 && !met.overlaps_queued && !acknowledges && !place.waits;
+        let is_next =
+            place.ahead == 0 && !met.overlaps_queued && !acknowledges && !place.waits && end <= limit;
         let status = if self.gives_up(sequence, stream, &met, hot) {
             SEQ_OUT_OF_WINDOW
         } else if is_next && !retain {
             let state = &mut self.sequences[sequence.index()];
-            state.kept.get_mut(&stream).expect("something is queued").pass_to(end, hot, state.mask);
+            state.kept.get_mut(stream).expect("something is queued").pass_to(end, hot, state.mask);
             self.counters.ordered += 1;
             SEQ_ORDERED
         } else if met.meeting.is_covered && !met.meeting.displaces {
@@ -390,7 +433,7 @@ impl Reassembler {
         } else {
             self.add(sequence, stream, segment, &met, block);
             let state = &mut self.sequences[sequence.index()];
-            let kept = state.kept.get_mut(&stream).expect("it was added");
+            let kept = state.kept.get_mut(stream).expect("it was added");
             hot.high = hot.high.max(end);
             if !is_next {
                 hot.flags |= QUEUED;
@@ -398,7 +441,8 @@ impl Reassembler {
                 let is_over = !retain
                     && (kept.awaited.len() > AWAITING_MAX
                         || self.limits.exceeded(kept, &self.budget).is_some());
-                met.wait(place, is_over, acknowledges, &mut self.counters)
+                let is_behind_end = met.coming.start >= limit;
+                met.wait(place, (is_over, is_behind_end), acknowledges, &mut self.counters)
             } else if end > next {
                 kept.pass_to(end, hot, state.mask);
                 hot.flags |= RETAINED;
@@ -435,7 +479,11 @@ impl Reassembler {
         let state = &self.sequences[sequence.index()];
         // If nothing is kept, all numbers seen have passed.
         let nothing = Kept { next: hot.high, ..Kept::default() };
-        let kept = if hot.flags & (QUEUED | RETAINED) == 0 { &nothing } else { &state.kept[&stream] };
+        let kept = if hot.flags & (QUEUED | RETAINED) == 0 {
+            &nothing
+        } else {
+            state.kept.get(stream).expect("something is kept")
+        };
         let next = kept.next;
         let oldest = if hot.flags & RETAINED == 0 { next } else { kept.queue.first().unwrap_or(next) };
         let passed = place.old.saturating_sub(next - oldest);
@@ -483,8 +531,7 @@ impl Reassembler {
             last: true,
             frame: frame.map(|(_, frame)| Arc::new(frame)),
         };
-        let kept = state.kept.entry(stream);
-        let kept = kept.or_insert_with(|| Kept { next: met.next, ..Kept::default() });
+        let kept = state.kept.entry(stream, met.next, &mut self.budget);
         kept.queue.add(&piece, met.rule, &mut self.budget);
     }
 
@@ -495,7 +542,7 @@ impl Reassembler {
             return false;
         }
         let nothing = Kept::default();
-        self.limits.exceeded(state.kept.get(&stream).unwrap_or(&nothing), &self.budget).is_some()
+        self.limits.exceeded(state.kept.get(stream).unwrap_or(&nothing), &self.budget).is_some()
     }
 
     /// Whether fragments must be discarded because this fragment, or an earlier one, partly overlaps kept
@@ -504,11 +551,11 @@ impl Reassembler {
     fn gives_up(&mut self, sequence: Sequence, stream: u64, met: &Met<'_>, hot: &mut Hot) -> bool {
         let state = &mut self.sequences[sequence.index()];
         let overlaps = met.meeting.overlap_bytes > 0 && !met.meeting.is_covered;
-        if !state.distinct || !overlaps && state.kept.get(&stream).is_none_or(|kept| !kept.is_given_up) {
+        if !state.distinct || !overlaps && state.kept.get(stream).is_none_or(|kept| !kept.is_given_up) {
             return false;
         }
         self.counters.refused_by_overlap += 1;
-        let kept = state.kept.entry(stream).or_default();
+        let kept = state.kept.entry(stream, 0, &mut self.budget);
         kept.is_given_up = true;
         while let Some(piece) = kept.queue.pop() {
             self.budget.release(&piece);
@@ -519,7 +566,7 @@ impl Reassembler {
 
     /// Whether one more fragment, up to number `end`, is within the bounds; counts the fragment if not.
     fn may_retain(&mut self, sequence: Sequence, stream: u64, end: u64) -> bool {
-        let kept = self.sequences[sequence.index()].kept.get(&stream);
+        let kept = self.sequences[sequence.index()].kept.get(stream);
         let refused = if end > self.limits.retained_bytes_max {
             &mut self.counters.refused_by_bytes
         } else if kept.map_or(0, |kept| kept.queue.len()) >= self.limits.retained_segments_max {

@@ -11,7 +11,8 @@
 //!   counts them.
 //! * `insert`: inserts a segment. `piece`: a segment. `queue`: kept pieces. `budget`: their cost; references
 //!   and copies.
-//! * `bounds`: the first and the last number, as the layer knows them.
+//! * `bounds`: the first and the last number, as the layer knows them. `ends`: ends that the receiver has not
+//!   confirmed yet. `kept`: what is kept of a direction.
 //! * `turn`: segments that wait for bytes of the other direction that they acknowledge.
 //! * `policy`: which bytes win if segments overlap.  `frame`: packets of kept segments, on demand.
 //!
@@ -24,8 +25,12 @@
 
 mod bounds;
 mod budget;
+mod ends;
+#[cfg(test)]
+mod ends_tests;
 mod frame;
 mod insert;
+mod kept;
 mod piece;
 pub mod policy;
 #[cfg(test)]
@@ -44,17 +49,16 @@ pub use policy::{Policies, Policy};
 pub use vars::{Hot, SequenceVars};
 
 use crate::counters::SequenceCounters;
-use crate::table::BuildIdHasher;
 use budget::{Assembly, Budget};
+use ends::End;
+use kept::{Kept, KeptDirections};
 use piece::PIECE_COST;
-use queue::Queue;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use turn::{AWAITING_MAX, Awaited};
+use turn::AWAITING_MAX;
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
-use weir_ir::sequence::{ACKNOWLEDGES, ENDED, EXPECTED, QUEUED, RETAINED, UNAWAITED};
+use weir_ir::sequence::{ACKNOWLEDGES, ENDED, EXPECTED, FINISHED, QUEUED, RETAINED, UNAWAITED};
 use weir_packet::Direction;
 
 /// Bounds on kept segments of a worker. The cost is the captured bytes and the description of each segment.
@@ -91,31 +95,6 @@ impl Default for SequenceLimits {
             pinned_bytes_max: 64 << 20,
             strict: false,
         }
-    }
-}
-
-/// Kept state of a direction; exists only while there is something to keep.
-#[derive(Debug, Default)]
-struct Kept {
-    /// The next number expected, counted from the first one, so that it does not wrap.
-    next: u64,
-    /// The number up to which the receiver has acknowledged, counted in the same way; 0 if the
-    /// acknowledgement changed nothing.
-    acknowledged: u64,
-    /// Waiting segments that also wait for the other direction.
-    awaited: Awaited,
-    /// Waiting pieces; in a retaining sequence, preceded by in-order pieces.
-    queue: Queue,
-    /// Fragments overlapped: nothing more is kept, and nothing is assembled.
-    is_given_up: bool,
-}
-
-impl Kept {
-    /// Moves the end of the in-order numbers to `end`.
-    fn pass_to(&mut self, end: u64, hot: &mut Hot, mask: u64) {
-        hot.next = hot.next.wrapping_add(end - self.next) & mask;
-        hot.high = hot.high.max(end);
-        self.next = end;
     }
 }
 
@@ -159,7 +138,7 @@ struct State {
     headers_only: bool,
     distinct: bool,
     kind: Kind,
-    kept: HashMap<u64, Kept, BuildIdHasher>,
+    kept: KeptDirections,
 }
 
 /// All sequences of a worker.
@@ -174,6 +153,8 @@ pub struct Reassembler {
     /// Set if the next segment offered acknowledges numbers that have not arrived: its direction, and the
     /// acknowledged number of the other direction.
     ahead: Option<(Sequence, u64, u64)>,
+    /// By direction of the current flow: its numbers have just ended, and these bytes were discarded.
+    ended: [Option<u64>; 2],
 }
 
 /// Bytes that a waiting segment costs, including its packet if that is kept.
@@ -228,7 +209,7 @@ impl Reassembler {
             headers_only: sequence.headers_only,
             distinct: sequence.distinct,
             kind: Kind::of(graph, sequence),
-            kept: HashMap::default(),
+            kept: KeptDirections::default(),
         });
         Self {
             sequences: sequences.collect(),
@@ -238,6 +219,7 @@ impl Reassembler {
             counters: SequenceCounters::default(),
             pure: None,
             ahead: None,
+            ended: [None; 2],
         }
     }
 
@@ -260,12 +242,9 @@ impl Reassembler {
                 state.kept = old.kept;
             }
         }
-        // Releases the pieces of sequences that no longer exist.
-        for mut kept in old.into_iter().flatten().flat_map(|state| state.kept.into_values()) {
-            for piece in std::iter::from_fn(|| kept.queue.pop()) {
-                new.budget.release(&piece);
-                new.counters.released += 1;
-            }
+        // Sequences that no longer exist.
+        for state in old.into_iter().flatten() {
+            new.counters.released += state.kept.release(&mut new.budget);
         }
         new
     }
@@ -291,7 +270,7 @@ impl Reassembler {
     pub fn outcome(&self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> Outcome {
         let state = &self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
-        let kept = (hot.flags & QUEUED != 0).then(|| state.kept.get(&stream_key(flow.id, side))).flatten();
+        let kept = (hot.flags & QUEUED != 0).then(|| state.kept.get(stream_key(flow.id, side))).flatten();
         let passed = kept.map_or(hot.high, |kept| kept.next);
         Outcome {
             passed_bytes: passed,
@@ -304,7 +283,7 @@ impl Reassembler {
     pub fn waiting_bytes(&self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) -> u64 {
         let state = &self.sequences[sequence.index()];
         let waits = state.vars.read(flow.data, side).flags & QUEUED != 0;
-        let kept = waits.then(|| state.kept.get(&stream_key(flow.id, side))).flatten();
+        let kept = waits.then(|| state.kept.get(stream_key(flow.id, side))).flatten();
         kept.map_or(0, |kept| kept.queue.bytes())
     }
 
@@ -315,30 +294,47 @@ impl Reassembler {
     /// that are not acknowledged yet. If numbers before `at` have not been seen, the other direction's next
     /// segment [waits](turn) for them.
     ///
-    /// No effect if holes are never passed over. With an empty queue, only the record is accessed.
+    /// [Provisional ends](ends) of the direction are confirmed or disproved. If holes are never passed over,
+    /// the acknowledgement has no other effect. With an empty queue, only the record is accessed.
     pub fn acknowledge(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64) {
+        let FlowRecord { id, data } = flow;
+        if self.sequences[sequence.index()].retain {
+            return;
+        }
+        let Some((mut hot, mut forward)) = self.forward(sequence, data, side, at) else { return };
+        if hot.flags & (QUEUED | FINISHED) != 0 && forward > 0 {
+            self.judge_ends(sequence, FlowRecord { id, data: &mut *data }, side, forward);
+            // The FIN may have passed now.
+            let Some(now) = self.forward(sequence, data, side, at) else { return };
+            (hot, forward) = now;
+        }
+        if self.limits.strict {
+            return;
+        }
+        let flow = FlowRecord { id, data };
         let state = &mut self.sequences[sequence.index()];
-        let hot = state.vars.read(flow.data, side);
-        if state.retain || self.limits.strict {
-            return;
-        }
-        let forward = at.wrapping_sub(hot.next) & state.mask;
-        if forward > (state.mask >> 1).min(self.limits.window_max) {
-            return;
-        }
         if hot.flags & QUEUED != 0 {
-            let kept = state.kept.get_mut(&stream_key(flow.id, side)).expect("something is queued");
+            let kept = state.kept.get_mut(stream_key(flow.id, side)).expect("something is queued");
             kept.acknowledged = kept.acknowledged.max(kept.next + forward);
             if kept.awaited.is_acknowledged(kept.acknowledged) {
                 state.vars.raise(flow.data, side.other(), UNAWAITED);
             }
-            if kept.queue.first().is_some_and(|first| first <= kept.acknowledged) {
+            if kept.first().is_some_and(|first| first <= kept.acknowledged) {
                 state.vars.raise(flow.data, side.other(), ACKNOWLEDGES);
             }
         }
         if forward > 0 {
             self.is_ahead(sequence, flow, side, at);
         }
+    }
+
+    /// The distance from the next number of a direction to `at`; `None` if `at` is before it, or too far
+    /// away.
+    fn forward(&self, sequence: Sequence, data: &[u8], side: Direction, at: u64) -> Option<(Hot, u64)> {
+        let state = &self.sequences[sequence.index()];
+        let hot = state.vars.read(data, side);
+        let forward = at.wrapping_sub(hot.next) & state.mask;
+        (forward <= (state.mask >> 1).min(self.limits.window_max)).then_some((hot, forward))
     }
 
     /// The next queued bytes that are in order, or that must pass because of a bound, with the gap before
@@ -415,11 +411,29 @@ impl Reassembler {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & QUEUED == 0 || flush && hot.flags & ENDED != 0 {
+            if flush && hot.flags & FINISHED != 0 {
+                self.end_finished(sequence, flow.data, side);
+            }
             return None;
         }
         let stream = stream_key(flow.id, side);
-        let kept = state.kept.get_mut(&stream).expect("something is queued");
-        let first = kept.queue.first().expect("it says so");
+        let kept = state.kept.get_mut(stream).expect("something is queued");
+        if kept.first().is_none() && !flush {
+            // Bytes wait behind an end. A bound must not hide them.
+            while kept.first().is_none() && kept.queue.len() > 0 {
+                if self.limits.exceeded(kept, &self.budget).is_none() {
+                    break;
+                }
+                self.counters.ends_forced += 1;
+                kept.ends.give_up(&mut self.budget);
+            }
+        }
+        let Some(first) = kept.first() else {
+            if kept.ends.first().is_some_and(|end| end.at == kept.next && end.holds(flush)) {
+                self.end_here(sequence, flow, side);
+            }
+            return None;
+        };
         while let Some(number) = kept.awaited.of(first) {
             if flush || state.vars.has_passed(flow.data, side.other(), number, state.mask) {
                 kept.awaited.has_come();
@@ -450,16 +464,25 @@ impl Reassembler {
             // again.
             hot.flags &= !UNAWAITED;
         }
-        let piece = kept.queue.pop().expect("there is a first");
-        kept.pass_to(piece.end(), &mut hot, state.mask);
-        if flush && state.kind == Kind::Segments && piece.span > piece.claimed_bytes {
-            // A FIN: the program does not see pieces that pass at the end of a flow.
-            hot.flags |= ENDED;
+        let limit = kept.ends.limit();
+        if first >= limit {
+            // A FIN, without its bytes, which have passed or are missing.
+            let Some(&End { metas, .. }) = kept.ends.first() else { return None };
+            kept.ends.tell();
+            kept.pass_to(first, &mut hot, state.mask);
+            state.vars.write(flow.data, side, hot);
+            let bytes = self.assembly.nothing();
+            let ordered = Ordered { gap_bytes, bytes, claimed_bytes: 0, of_other: false, metas };
+            return Some(Passed { ordered, frame: None, is_repeated: false });
         }
+        let piece = kept.queue.pop_until(limit, &mut self.budget).expect("there is a first");
+        kept.pass_to(piece.end(), &mut hot, state.mask);
         self.budget.release(&piece);
-        if kept.queue.len() == 0 {
+        if kept.queue.len() == 0 && kept.ends.is_empty() {
+            // A disproved end may have claimed more.
+            hot.high = kept.next;
             hot.flags &= !QUEUED;
-            state.kept.remove(&stream);
+            state.kept.remove(stream, &mut self.budget);
         }
         state.vars.write(flow.data, side, hot);
         Some(piece.pass(gap_bytes))
@@ -473,7 +496,7 @@ impl Reassembler {
         if hot.flags & QUEUED == 0 {
             return None;
         }
-        let kept = state.kept.get_mut(&stream_key(flow.id, side)).expect("something is queued");
+        let kept = state.kept.get_mut(stream_key(flow.id, side)).expect("something is queued");
         let mut passed = None;
         while passed.is_none()
             && let Some(piece) = kept.queue.piece_from(kept.next).filter(|piece| piece.start <= kept.next)
@@ -501,13 +524,13 @@ impl Reassembler {
             return self.assembly.nothing();
         }
         let stream = stream_key(flow.id, side);
-        let kept = state.kept.get_mut(&stream).expect("something is retained");
+        let kept = state.kept.get_mut(stream).expect("something is retained");
         let joined = self.assembly.join(kept.queue.before(kept.next));
         while let Some(piece) = kept.queue.pop_before(kept.next) {
             self.budget.release(&piece);
         }
         if kept.queue.len() == 0 {
-            state.kept.remove(&stream);
+            state.kept.remove(stream, &mut self.budget);
         }
         hot.flags &= !RETAINED;
         state.vars.write(flow.data, side, hot);
@@ -517,7 +540,7 @@ impl Reassembler {
 
     /// Segments kept of a direction, queued or retained.
     pub fn kept_segments(&self, sequence: Sequence, flow: u32, side: Direction) -> usize {
-        let kept = self.sequences[sequence.index()].kept.get(&stream_key(flow, side));
+        let kept = self.sequences[sequence.index()].kept.get(stream_key(flow, side));
         kept.map_or(0, |kept| kept.queue.len())
     }
 
@@ -534,11 +557,8 @@ impl Reassembler {
             if hot.flags & (QUEUED | RETAINED) == 0 {
                 continue;
             }
-            let mut kept = state.kept.remove(&stream_key(flow.id, side)).expect("something is kept");
-            for piece in std::iter::from_fn(|| kept.queue.pop()) {
-                self.budget.release(&piece);
-                self.counters.released += 1;
-            }
+            let kept = state.kept.remove(stream_key(flow.id, side), &mut self.budget);
+            self.counters.released += kept.expect("something is kept").release(&mut self.budget);
             hot.flags &= !(QUEUED | RETAINED);
             state.vars.write(flow.data, side, hot);
         }

@@ -230,17 +230,18 @@ fn bytes_that_differ_are_counted_and_those_not_captured_are_not() {
     let inserted = tcp.insert(2, b"cdeXghYZkl", usize::MAX, false);
     let wanted = Inserted {
         status: SEQ_QUEUED,
-        overlap_bytes: 7,
+        overlap_bytes: 6,
         inconsistent_bytes: 1,
         is_early: true,
         ..Inserted::default()
     };
     assert_eq!(inserted, wanted);
     let counters = tcp.reassembler.counters();
-    assert_eq!((counters.overlap_bytes, counters.inconsistent_bytes), (7, 1));
+    assert_eq!((counters.overlap_bytes, counters.inconsistent_bytes), (6, 1));
     tcp.text(0, "ab");
-    assert_eq!(tcp.so_far(), "abcdefgh..l", "the FIN takes the number of `k`");
+    assert_eq!(tcp.so_far(), "abcdefgh..", "`kl` wait behind the FIN");
     tcp.end();
+    assert_eq!(tcp.so_far(), "abcdefgh..");
 }
 
 #[test]

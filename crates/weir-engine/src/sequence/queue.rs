@@ -51,9 +51,9 @@ impl Queue {
         self.pieces.iter().map(|piece| piece.claimed_bytes).sum()
     }
 
-    /// Whether the last piece carries a FIN.
-    pub(super) fn ends_with_fin(&self) -> bool {
-        self.pieces.back().is_some_and(|piece| piece.span > piece.claimed_bytes)
+    /// The number after the last kept one; 0 without pieces.
+    pub(super) fn end(&self) -> u64 {
+        self.pieces.back().map_or(0, Piece::end)
     }
 
     /// The first kept number.
@@ -177,6 +177,37 @@ impl Queue {
     pub(super) fn pop_before(&mut self, next: u64) -> Option<Piece> {
         self.pieces.front().filter(|piece| piece.end() <= next)?;
         self.pop()
+    }
+
+    /// Removes and returns the first piece, or its part before `limit`, which is behind its first number. The
+    /// budget still counts what is returned.
+    pub(super) fn pop_until(&mut self, limit: u64, budget: &mut Budget) -> Option<Piece> {
+        let piece = self.pop()?;
+        if piece.end() <= limit {
+            return Some(piece);
+        }
+        let (part, rest) = (piece.part(piece.start, limit), piece.part(limit, piece.end()));
+        budget.keep(&part);
+        budget.keep(&rest);
+        budget.release(&piece);
+        self.held_bytes += Budget::cost(&rest);
+        self.pieces.push_front(rest);
+        Some(part)
+    }
+
+    /// Removes the last piece if it ends behind `limit`: what it has behind `limit`. The budget still counts
+    /// what is returned.
+    pub(super) fn pop_behind(&mut self, limit: u64, budget: &mut Budget) -> Option<Piece> {
+        let piece = self.pieces.pop_back_if(|piece| piece.end() > limit)?;
+        self.held_bytes -= Budget::cost(&piece);
+        if piece.start >= limit {
+            return Some(piece);
+        }
+        let (part, rest) = (piece.part(piece.start, limit), piece.part(limit, piece.end()));
+        self.push(part, budget);
+        budget.keep(&rest);
+        budget.release(&piece);
+        Some(rest)
     }
 
     /// Removes and returns the first piece. The budget still counts the piece.

@@ -123,7 +123,7 @@ impl Reassembler {
         number: u64,
     ) {
         let state = &mut self.sequences[sequence.index()];
-        let kept = state.kept.get_mut(&stream_key(flow.id, side)).expect("the segment is kept");
+        let kept = state.kept.get_mut(stream_key(flow.id, side)).expect("the segment is kept");
         kept.awaited.add(start, number);
         state.vars.raise(flow.data, side.other(), EXPECTED);
     }
@@ -141,7 +141,7 @@ impl Reassembler {
         if state.vars.read(flow.data, side).flags & EXPECTED == 0 {
             return false;
         }
-        let Some(kept) = state.kept.get_mut(&stream_key(flow.id, side.other())) else { return false };
+        let Some(kept) = state.kept.get_mut(stream_key(flow.id, side.other())) else { return false };
         let before = kept.awaited.len();
         kept.awaited.do_without(number, state.mask);
         let has_waited = kept.awaited.len() < before;
@@ -163,7 +163,7 @@ impl Reassembler {
             return false;
         }
         let state = &mut self.sequences[sequence.index()];
-        let Some(kept) = state.kept.get_mut(&stream_key(flow.id, side)) else { return false };
+        let Some(kept) = state.kept.get_mut(stream_key(flow.id, side)) else { return false };
         kept.awaited.give_up();
         self.counters.forced_by_awaiting += 1;
         state.vars.raise(flow.data, side.other(), UNAWAITED);
@@ -179,8 +179,8 @@ impl Reassembler {
     ) -> bool {
         let state = &self.sequences[sequence.index()];
         let hot = state.vars.read(flow.data, side);
-        let kept = state.kept.get(&stream_key(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
-        let hole = kept.and_then(|kept| Some(kept.queue.first()? - kept.next));
+        let kept = state.kept.get(stream_key(flow.id, side)).filter(|_| hot.flags & QUEUED != 0);
+        let hole = kept.and_then(|kept| Some(kept.first()? - kept.next));
         hole.is_some_and(|hole| self.goes_on(sequence, flow, side, hot.next.wrapping_add(hole)))
     }
 
@@ -188,7 +188,7 @@ impl Reassembler {
     pub(super) fn is_awaiting(&self, sequence: Sequence, flow: &FlowRecord<'_>, side: Direction) -> bool {
         let state = &self.sequences[sequence.index()];
         let is_queued = state.vars.read(flow.data, side).flags & QUEUED != 0;
-        let kept = is_queued.then(|| state.kept.get(&stream_key(flow.id, side))).flatten();
+        let kept = is_queued.then(|| state.kept.get(stream_key(flow.id, side))).flatten();
         kept.is_some_and(Kept::is_awaiting)
     }
 }

@@ -214,7 +214,7 @@ fn what_comes_again_waits_once() {
     let answer = Said { side: Responder, at: 0, bytes: b"bb".to_vec(), heard: 3 };
     (0..100).for_each(|_| listener.hears(&answer));
     let stream = stream_key(5, Responder);
-    assert_eq!(listener.reassembler.sequences[0].kept[&stream].awaited.len(), 1);
+    assert_eq!(listener.reassembler.sequences[0].kept.get(stream).unwrap().awaited.len(), 1);
     listener.end();
 }
 

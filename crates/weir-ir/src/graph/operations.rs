@@ -186,15 +186,16 @@ macro_rules! operations {
                 offset: Value as Int,
                 /// Number of bytes according to the headers.
                 length: Value as Int,
-                /// Number of sequence numbers that the bytes consume.
+                /// Number of sequence numbers that the bytes consume; one more is a FIN's, in a sequence
+                /// like TCP's.
                 span: Value as Int = "span",
                 /// Values to store until the bytes are in order.
                 metas: Vec<Value> as Int = "metas",
             } -> (int, int) sequence;
 
-            /// Records that the receiver acknowledged all numbers before `at`: missing bytes before `at` will
-            /// not arrive. The next `seq_next` for the receiver's own direction returns the bytes queued
-            /// behind these gaps.
+            /// Records that the receiver acknowledged all numbers before `at`: provisional ends are confirmed
+            /// or disproved, and missing bytes before `at` will not arrive. The next `seq_next` for the
+            /// receiver's own direction returns the bytes queued behind these gaps.
             SeqAcknowledge "seq_acknowledge" {
                 /// The sequence.
                 sequence: Sequence,
@@ -219,14 +220,14 @@ macro_rules! operations {
                 at: Value as Int = "at",
             } -> () sequence;
 
-            /// Records that a direction's numbers end with those that have passed: queued bytes are
-            /// discarded, and later ones are out of window.
+            /// Records that a direction's numbers may end with those that have passed (a reset): later bytes
+            /// wait until the receiver acknowledges some of them, and are discarded if it does not.
             SeqEnd "seq_end" {
                 /// The sequence.
                 sequence: Sequence,
                 /// The flow.
                 flow: Value as Flow,
-                /// The direction whose numbers end (false: the originator's).
+                /// The direction whose numbers may end (false: the originator's).
                 side: Value as Bool = "side",
             } -> () sequence;
 

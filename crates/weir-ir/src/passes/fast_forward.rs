@@ -3,10 +3,10 @@
 //!
 //! Rubik's "direct fast forward" and "fast forward" (Rubik, appendix D): most segments arrive in order, and
 //! nothing needs to be stored for them. The pass tests, before a `seq_insert` of a sequence that does not
-//! retain, whether the segment starts at the next number and nothing is queued. If so, it advances the flow's
-//! variables ([`crate::sequence`] defines them) and continues in a copy of the following code, in which the
-//! status is `SEQ_ORDERED` and `seq_next` returns nothing. Other passes then reduce the copy to the work that
-//! most segments need.
+//! retain, whether the segment starts at the next number, has no FIN, and nothing is queued. If so, it
+//! advances the flow's variables ([`crate::sequence`] defines them) and continues in a copy of the following
+//! code, in which the status is `SEQ_ORDERED` and `seq_next` returns nothing. Other passes then reduce the
+//! copy to the work that most segments need.
 
 use super::region::{copy, dominated, size, split};
 use crate::abi::SEQ_ORDERED;
@@ -64,17 +64,18 @@ struct Offer {
     side: Value,
     at: Value,
     buf: Value,
+    length: Value,
     span: Value,
 }
 
 /// Adds the test before the insertion that is instruction `at` of `block`.
 fn expand(graph: &mut Graph, flow: &ControlFlow, block: Block, at: usize) -> bool {
-    let &Op::SeqInsert { sequence, flow: record, side, at: number, buf, span, .. } =
+    let &Op::SeqInsert { sequence, flow: record, side, at: number, buf, length, span, .. } =
         &graph.block(block).insts[at].op
     else {
         return false;
     };
-    let offer = Offer { sequence, flow: record, side, at: number, buf, span };
+    let offer = Offer { sequence, flow: record, side, at: number, buf, length, span };
     if graph.sequences[sequence.index()].retain {
         return false;
     }
@@ -168,9 +169,9 @@ impl Lines<'_> {
         self.binary(BinaryOp::And, number, mask)
     }
 
-    /// Whether the segment is next in order, nothing is queued, and the count has room. The first segment of
-    /// a direction is next, whatever its number, if the sequence starts at the first number seen; else only
-    /// with number 0.
+    /// Whether the segment is next in order, nothing is queued, the count has room, and there is no FIN. The
+    /// first segment of a direction is next, whatever its number, if the sequence starts at the first number
+    /// seen; else only with number 0.
     fn is_next(&mut self, offer: &Offer, vars: Vars) -> (Value, State) {
         let from_first = self.graph.sequences[offer.sequence.index()].from_first;
         let flags = self.get(offer, vars.flags);
@@ -189,6 +190,10 @@ impl Lines<'_> {
             let is_first = self.push(Type::Bool, Op::Compare(CompareOp::Eq, state, zero));
             is_next = self.push(Type::Bool, Op::Binary(BinaryOp::Or, is_next, is_first));
         }
+        // The engine keeps a FIN, which uses a number more than there are bytes, until it is confirmed.
+        let has_fin = self.push(Type::Bool, Op::Compare(CompareOp::Lt, offer.length, offer.span));
+        let has_none = self.push(Type::Bool, Op::Not(has_fin));
+        let is_next = self.push(Type::Bool, Op::Binary(BinaryOp::And, is_next, has_none));
         (is_next, State { next: number, flags })
     }
 

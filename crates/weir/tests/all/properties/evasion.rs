@@ -71,6 +71,38 @@ fn what_the_receiver_rejects_changes_no_stream() {
     }
 }
 
+/// A FIN or a reset with the right numbers, that its receiver never got: at every place of the conversation,
+/// of both sides, once and twice.
+#[test]
+fn ends_that_never_arrived_change_no_stream() {
+    let all = conversation();
+    for at in 3..8 {
+        for side in [CLIENT, SERVER] {
+            // What the side would send next, and acknowledge.
+            let said = |of: usize| all[..at].iter().filter(move |segment| segment.0 == of);
+            let next =
+                |segment: &Segment| segment.1 + segment.5.len() as u32 + u32::from(segment.3 & SYN != 0);
+            let seq = said(side).map(next).max().unwrap();
+            let ack = said(1 - side).map(next).max().unwrap();
+            for flags in [FIN | ACK, FIN | PSH | ACK, RST, RST | ACK] {
+                for times in 1..=2 {
+                    let mut with = all.clone();
+                    let forged = good(side, seq, if flags & ACK == 0 { 0 } else { ack }, flags, b"");
+                    with.splice(at..at, vec![forged; times]);
+                    let packets: Vec<MemoryPacket> = with.iter().map(packet).collect();
+                    for strict in [false, true] {
+                        assert_eq!(
+                            streams(&packets, strict),
+                            ["GET /index", "200"],
+                            "{flags:#x} of {side} before segment {at}, strict: {strict}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bytes_that_an_acknowledgement_covers_before_they_are_captured_are_delivered() {
     // The request comes in the wrong order, and the acknowledgement of all of it in between.
