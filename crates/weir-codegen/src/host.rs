@@ -215,13 +215,13 @@ pub(crate) unsafe extern "C" fn seq_begin(env: *mut Env<'_>, words: *mut u64, id
     });
 }
 
-/// Argument `side`; no results.
-pub(crate) unsafe extern "C" fn seq_end(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
+/// Arguments `side, at, span`; no results.
+pub(crate) unsafe extern "C" fn seq_hold(env: *mut Env<'_>, words: *mut u64, id: u64, count: u64) {
     // SAFETY: as in `seq_insert`.
     let (env, words) = unsafe { (&mut *env, array(words, count)) };
     env.guard(|env| {
         let (host, flow) = env.split();
-        host.seq_end(seq_side(id, flow, words[0]));
+        host.seq_hold(seq_side(id, flow, words[0]), words[1], words[2]);
     });
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
             .acknowledge
             .iter()
             .chain(&sequence.confirm)
+            .chain(&sequence.hold)
             .for_each(|(at, when)| [at].into_iter().chain(when).for_each(|e| walk(e, f)));
         sequence.end.iter().for_each(|e| walk(e, f));
     }

@@ -164,8 +164,9 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                 deliver_bytes(&mut tail, data, self.delivery, effects, &next);
             }
             // Silence confirms a FIN.
-            if let Some(outside_bytes) = self.flows.sequences.take_ended(side) {
-                self.flows.count_outside(flow, side, outside_bytes);
+            let verdict = self.flows.sequences.take_verdict(side);
+            self.flows.count_outside(flow, side, verdict.outside_bytes);
+            if verdict.has_ended {
                 let (mut tail, data) = self.flows.tail(flow);
                 let end = InOrder::end(tail.header.last_time, side);
                 deliver_to_streams(&mut tail, data, self.delivery, effects, &end);

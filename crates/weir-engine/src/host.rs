@@ -108,8 +108,12 @@ impl<S: Subscriber> Host for TailHost<'_, '_, S> {
         self.count_outside(of.direction, outside_bytes);
     }
 
-    fn seq_end(&mut self, of: SeqSide<'_>) {
-        self.flow.shared.sequences.reset(of.sequence, of.flow, of.direction);
+    fn seq_hold(&mut self, of: SeqSide<'_>, at: u64, span: u64) {
+        let sequences = &mut self.flow.shared.sequences;
+        match span {
+            0 => sequences.reset(of.sequence, of.flow, of.direction),
+            _ => sequences.hold(of.sequence, of.flow, of.direction, at, span),
+        }
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
@@ -179,8 +183,9 @@ impl<S: Subscriber> TailHost<'_, '_, S> {
     /// Ends the streams of directions whose numbers have just ended.
     fn note_ends(&mut self, data: &mut [u8]) {
         for side in Direction::BOTH {
-            if let Some(outside_bytes) = self.flow.shared.sequences.take_ended(side) {
-                self.count_outside(side, outside_bytes);
+            let verdict = self.flow.shared.sequences.take_verdict(side);
+            self.count_outside(side, verdict.outside_bytes);
+            if verdict.has_ended {
                 let end = InOrder::end(self.at.packet.time.0, side);
                 deliver_to_streams(self.flow, data, self.delivery, self.effects, &end);
             }

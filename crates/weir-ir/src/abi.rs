@@ -231,10 +231,10 @@ pub trait Host {
         let _ = (of, at);
     }
 
-    /// Records that a direction's numbers may end with those that have passed, until their receiver
-    /// acknowledges later ones.
-    fn seq_end(&mut self, of: SeqSide<'_>) {
-        let _ = of;
+    /// Records that the `span` numbers of a direction from `at` on, or with a span of 0 all that follow those
+    /// that have passed, count only once their receiver has acknowledged some of them.
+    fn seq_hold(&mut self, of: SeqSide<'_>, at: u64, span: u64) {
+        let _ = (of, at, span);
     }
 
     /// The next queued bytes that are in order: of this direction, or of the opposite one if this direction's

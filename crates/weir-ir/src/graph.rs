@@ -64,7 +64,7 @@
 //!             | v,* = seq_next sequence v side v
 //!             | v = seq_assemble sequence v side v
 //!             | seq_acknowledge sequence v side v at v
-//!             | seq_begin sequence v side v at v | seq_end sequence v side v
+//!             | seq_begin sequence v side v at v | seq_hold sequence v side v at v span v
 //!             | collect v side v gap v bytes v v v [whole (v,*)]
 //!             | deliver v side v gap v bytes v v v
 //!             | v = messages v side v            | v = next_messages v wanted v

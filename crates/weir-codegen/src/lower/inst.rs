@@ -43,7 +43,7 @@ impl Lowering<'_> {
             Op::SeqInsert { .. }
             | Op::SeqAcknowledge { .. }
             | Op::SeqBegin { .. }
-            | Op::SeqEnd { .. }
+            | Op::SeqHold { .. }
             | Op::SeqNext { .. }
             | Op::SeqAssemble { .. }
             | Op::Collect { .. }
@@ -80,9 +80,9 @@ impl Lowering<'_> {
                 let words = [self.word(*side), self.one(*at)];
                 self.host(host::seq_begin, sequence.0, &words);
             }
-            Op::SeqEnd { sequence, side, .. } => {
-                let side = self.word(*side);
-                self.host(host::seq_end, sequence.0, &[side]);
+            Op::SeqHold { sequence, side, at, span, .. } => {
+                let words = [self.word(*side), self.one(*at), self.one(*span)];
+                self.host(host::seq_hold, sequence.0, &words);
             }
             Op::SeqNext { sequence, side, .. } => {
                 let side = self.word(*side);

@@ -41,8 +41,8 @@ impl Host for Notes {
         self.notes.push(format!("begin {} {at}", seq_side(&of)));
     }
 
-    fn seq_end(&mut self, of: SeqSide<'_>) {
-        self.notes.push(format!("end {}", seq_side(&of)));
+    fn seq_hold(&mut self, of: SeqSide<'_>, at: u64, span: u64) {
+        self.notes.push(format!("hold {} {at} {span}", seq_side(&of)));
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {
@@ -688,7 +688,7 @@ fn asks_the_host() -> (Graph, Table) {
     let inserted = b.push(insert);
     b.push(Op::SeqAcknowledge { sequence, flow, side, at: one });
     b.push(Op::SeqBegin { sequence, flow, side, at: big });
-    b.push(Op::SeqEnd { sequence, flow, side });
+    b.push(Op::SeqHold { sequence, flow, side, at: big, span: one });
     let next = b.push(Op::SeqNext { sequence, flow, side });
     let next_length = b.one(Op::Length(next[2]));
     b.push(Op::Deliver { flow, side, gap: next[1], buf: next[2], offset: next[3], length: next[4] });
@@ -740,7 +740,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
                 "sequence0 flow 6 true 100 [11, 12] 100 1 [1, 0]".to_owned(),
                 "acknowledge sequence0 flow 6 true 1".to_owned(),
                 "begin sequence0 flow 6 true 100".to_owned(),
-                "end sequence0 flow 6 true".to_owned(),
+                "hold sequence0 flow 6 true 100 1".to_owned(),
                 "next sequence0 flow 6 true".to_owned(),
                 "deliver table0 flow 6 true 3 [110, 101, 120, 116] 44".to_owned(),
                 "collect table0 flow 6 true 3 [110, 101, 120, 116] 44 []".to_owned(),

@@ -171,6 +171,7 @@ impl Lower<'_> {
         // The work on inserted packets stands inside the conditions, so that passes can copy it as a whole.
         self.lower_where(taken, |l| {
             let offer = l.lower_offer(id, context);
+            l.lower_hold(id, context, offer.at);
             match &declared.window {
                 Some((low, size)) => {
                     let bits = if declared.from_first { declared.bits } else { 64 };
@@ -266,6 +267,21 @@ impl Lower<'_> {
         });
     }
 
+    /// If the packet's numbers count only once they are acknowledged, says so before they are inserted.
+    fn lower_hold(&mut self, id: LayerId, context: &FlowContext, at: Value) {
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        let Some((count, condition)) = &declared.hold else { return };
+        if condition.as_ref().is_some_and(|condition| self.known(condition) == Some(false)) {
+            return;
+        }
+        let (sequence, flow, side) = (self.sequence_of(context.table), context.flow, context.responder);
+        let condition = condition.as_ref().map(|condition| self.truth(id, condition));
+        self.lower_where(condition, |l| {
+            let span = l.int(id, count);
+            l.b.push(Op::SeqHold { sequence, flow, side, at, span });
+        });
+    }
+
     /// If the packet ends both directions without a number of its own (a reset), their sequences may end with
     /// what has passed.
     fn lower_end(&mut self, id: LayerId, context: &FlowContext) {
@@ -277,8 +293,9 @@ impl Lower<'_> {
             ends,
             |l| {
                 let other = l.b.one(Op::Not(side));
+                let nothing = l.b.int(0);
                 for side in [side, other] {
-                    l.b.push(Op::SeqEnd { sequence, flow, side });
+                    l.b.push(Op::SeqHold { sequence, flow, side, at: nothing, span: nothing });
                 }
             },
             |_| {},

@@ -316,10 +316,10 @@ impl Host for PlainHost<'_> {
         }
     }
 
-    fn seq_end(&mut self, of: SeqSide<'_>) {
+    fn seq_hold(&mut self, of: SeqSide<'_>, _: u64, span: u64) {
         let SeqSide { sequence, flow, direction } = of;
         let decl = &self.graph.sequences[sequence.index()];
-        if decl.retain {
+        if decl.retain || span > 0 {
             return;
         }
         let (table, side) = (decl.table, direction.is_responder());

@@ -18,7 +18,7 @@
 //! [`Kept`](super::kept::Kept).
 
 use super::budget::Budget;
-use super::{Inserted, Reassembler, Segment, stream_key};
+use super::{Inserted, Reassembler, Segment, Verdict, stream_key};
 use crate::counters::SequenceCounters;
 use weir_ir::abi::{FlowRecord, METAS_MAX, SEQ_ORDERED, SEQ_OUT_OF_WINDOW, SEQ_RETRANSMITTED};
 use weir_ir::graph::Sequence;
@@ -31,13 +31,24 @@ const ENDS_MAX: usize = 16;
 /// Bytes that an end costs: its slot, and the same again because the list grows by doubling.
 const END_COST: usize = 2 * size_of::<End>();
 
+/// What an end is made of. The order is that of ends with the same number: a FIN stands first, because an
+/// acknowledgement confirms it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum EndKind {
+    Fin,
+    /// A reset, which uses no number.
+    Reset,
+    /// The numbers from the end to this one were in the segment that opened the connection: they count once
+    /// some of them are acknowledged. What is behind them may wait for them.
+    Held(u64),
+}
+
 /// A provisional end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
     /// The number after the last byte, counted as [`Kept::next`] is. A FIN uses this number itself.
     pub(super) at: u64,
-    /// A FIN, or a reset, which uses no number.
-    is_fin: bool,
+    kind: EndKind,
     /// The receiver has acknowledged the FIN.
     is_confirmed: bool,
     /// All bytes before the FIN have passed, and the program was told of the FIN.
@@ -66,12 +77,12 @@ impl Ends {
     }
 
     fn contains_fin(&self, at: u64) -> bool {
-        self.0.iter().any(|end| end.is_fin && end.at == at)
+        self.0.iter().any(|end| end.kind == EndKind::Fin && end.at == at)
     }
 
     /// Whether the program was told of a FIN at `at`.
     pub(super) fn was_told(&self, at: u64) -> bool {
-        self.0.iter().any(|end| end.is_fin && end.is_told && end.at == at)
+        self.0.iter().any(|end| end.kind == EndKind::Fin && end.is_told && end.at == at)
     }
 
     /// Adds an end, unless there are too many.
@@ -81,8 +92,7 @@ impl Ends {
             return;
         }
         counters.ends_provisional += 1;
-        // A FIN stands before a reset with the same number: it is confirmed by an acknowledgement.
-        let place = self.0.partition_point(|other| (other.at, !other.is_fin) <= (end.at, !end.is_fin));
+        let place = self.0.partition_point(|other| (other.at, other.kind) <= (end.at, end.kind));
         if self.0.capacity() == 0 {
             self.0.reserve_exact(1);
         }
@@ -96,8 +106,9 @@ impl Ends {
     fn acknowledge(&mut self, number: u64, has_byte: impl Fn(u64) -> bool, budget: &mut Budget) -> bool {
         let before = self.0.len();
         // A FIN at `number - 1` may have been acknowledged itself.
-        self.retain(|end| number <= end.at + u64::from(end.is_fin), budget);
-        if let Some(end) = self.0.first_mut().filter(|end| end.is_fin && number == end.at + 1)
+        self.retain(|end| number <= end.at + u64::from(end.kind == EndKind::Fin), budget);
+        let is_fin = |end: &&mut End| end.kind == EndKind::Fin && number == end.at + 1;
+        if let Some(end) = self.0.first_mut().filter(is_fin)
             && !has_byte(end.at)
         {
             end.is_confirmed = true;
@@ -124,6 +135,14 @@ impl Ends {
         budget.free(END_COST);
     }
 
+    /// If the first end holds the bytes that opened the connection, forgets that, and returns the number
+    /// after them.
+    pub(super) fn release_held(&mut self, budget: &mut Budget) -> Option<u64> {
+        let EndKind::Held(until) = self.first()?.kind else { return None };
+        self.give_up(budget);
+        Some(until)
+    }
+
     /// Forgets all ends.
     pub(super) fn clear(&mut self, budget: &mut Budget) {
         self.retain(|_| false, budget);
@@ -131,22 +150,32 @@ impl Ends {
 
     /// The first number of the direction has moved by `moved`, modulo `mask` plus one; nothing has passed.
     pub(super) fn shift(&mut self, moved: u64, mask: u64, window_max: u64, budget: &mut Budget) {
-        self.0.iter_mut().for_each(|end| end.at = end.at.wrapping_add(moved) & mask);
+        for End { at, kind, .. } in &mut self.0 {
+            *at = at.wrapping_add(moved) & mask;
+            if let EndKind::Held(until) = kind {
+                *until = until.wrapping_add(moved) & mask;
+            }
+        }
         self.retain(|end| end.at <= window_max, budget);
-        self.0.sort_by_key(|end| (end.at, !end.is_fin));
+        self.0.sort_by_key(|end| (end.at, end.kind));
     }
 }
 
 impl End {
+    /// An end of which the program knows.
+    const fn told(kind: EndKind, at: u64) -> Self {
+        Self { at, kind, is_confirmed: false, is_told: true, metas: [0; METAS_MAX] }
+    }
+
     /// Whether the numbers end here, given that the bytes before have passed. `is_silent`: the flow is over,
     /// so nothing else will be known.
     pub(super) fn holds(&self, is_silent: bool) -> bool {
-        self.is_fin && (self.is_confirmed || is_silent)
+        self.kind == EndKind::Fin && (self.is_confirmed || is_silent)
     }
 
     /// Whether the end is a FIN of which the program has not been told.
     pub(super) fn is_news(&self) -> bool {
-        self.is_fin && !self.is_told
+        self.kind == EndKind::Fin && !self.is_told
     }
 }
 
@@ -213,7 +242,7 @@ impl Reassembler {
         let at = kept.next + forward;
         let end = End {
             at,
-            is_fin: true,
+            kind: EndKind::Fin,
             is_confirmed: false,
             // The program handles the current packet with the packet's own values.
             is_told: inserted.status == SEQ_ORDERED,
@@ -238,12 +267,55 @@ impl Reassembler {
         }
         let kept = state.kept.entry(stream_key(flow.id, side), hot.high, &mut self.budget);
         let at = kept.next;
-        if !kept.ends.0.iter().any(|end| !end.is_fin && end.at == at) {
-            let end = End { at, is_fin: false, is_confirmed: false, is_told: true, metas: [0; METAS_MAX] };
+        if !kept.ends.0.iter().any(|end| end.kind == EndKind::Reset && end.at == at) {
+            let end = End::told(EndKind::Reset, at);
             kept.ends.add(end, &mut self.budget, &mut self.counters);
         }
         hot.flags |= QUEUED;
         state.vars.write(flow.data, side, hot);
+    }
+
+    /// The next segment has the `span` numbers from `at` on, and opens the connection (the payload of a SYN):
+    /// they count once their receiver has acknowledged some of them, or at the end of the flow.
+    pub fn hold(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction, at: u64, span: u64) {
+        let FlowRecord { id, data } = flow;
+        self.keep_finished(sequence, FlowRecord { id, data: &mut *data }, side);
+        let mut hot = self.begin(sequence, &mut FlowRecord { id, data: &mut *data }, side, at);
+        let state = &mut self.sequences[sequence.index()];
+        let forward = at.wrapping_sub(hot.next) & state.mask;
+        if state.retain || hot.flags & ENDED != 0 || forward > self.limits.window_max {
+            return;
+        }
+        let kept = state.kept.entry(stream_key(id, side), hot.high, &mut self.budget);
+        let at = kept.next + forward;
+        if !kept.ends.0.iter().any(|end| matches!(end.kind, EndKind::Held(_)) && end.at == at) {
+            let end = End::told(EndKind::Held(at.saturating_add(span)), at);
+            kept.ends.add(end, &mut self.budget, &mut self.counters);
+        }
+        hot.flags |= QUEUED;
+        state.vars.write(data, side, hot);
+    }
+
+    /// A segment behind held numbers that nobody acknowledged, of a direction whose receiver was never seen:
+    /// the sender would not go on if they had not been taken.
+    pub(super) fn release_held_before(
+        &mut self,
+        sequence: Sequence,
+        flow: FlowRecord<'_>,
+        side: Direction,
+        number: u64,
+    ) {
+        let state = &mut self.sequences[sequence.index()];
+        let hot = state.vars.read(flow.data, side);
+        if hot.flags & QUEUED == 0 || state.vars.read(flow.data, side.other()).flags & STARTED != 0 {
+            return;
+        }
+        let Some(kept) = state.kept.get_mut(stream_key(flow.id, side)) else { return };
+        let Some(&End { kind: EndKind::Held(until), .. }) = kept.ends.first() else { return };
+        let forward = number.wrapping_sub(hot.next) & state.mask;
+        if (until - kept.next..=self.limits.window_max).contains(&forward) {
+            kept.ends.give_up(&mut self.budget);
+        }
     }
 
     /// Moves a FIN from the record to the ends that are kept, if there is one.
@@ -254,8 +326,7 @@ impl Reassembler {
             return;
         }
         let kept = state.kept.entry(stream_key(flow.id, side), hot.high, &mut self.budget);
-        let metas = [0; METAS_MAX];
-        let end = End { at: kept.next, is_fin: true, is_confirmed: false, is_told: true, metas };
+        let end = End::told(EndKind::Fin, kept.next);
         // It is counted already.
         let mut counted = SequenceCounters::default();
         kept.ends.add(end, &mut self.budget, &mut counted);
@@ -271,11 +342,11 @@ impl Reassembler {
         hot.high += 1;
         hot.flags = hot.flags & !FINISHED | ENDED;
         state.vars.write(data, side, hot);
-        self.ended[side.index()] = Some(0);
+        self.verdicts[side.index()].has_ended = true;
     }
 
-    /// The receiver has acknowledged the next `forward` numbers of `side`, at least one: confirms the FIN
-    /// there, and forgets ends before.
+    /// The receiver has acknowledged the next `forward` numbers of `side`: confirms the FIN there, and
+    /// forgets ends before.
     pub(super) fn judge_ends(
         &mut self,
         sequence: Sequence,
@@ -287,8 +358,10 @@ impl Reassembler {
         let state = &mut self.sequences[sequence.index()];
         let mut hot = state.vars.read(data, side);
         if hot.flags & FINISHED != 0 {
-            if forward == 1 {
-                return self.end_finished(sequence, data, side);
+            if forward < 2 {
+                return if forward == 1 {
+                    self.end_finished(sequence, data, side)
+                };
             }
             hot.flags &= !FINISHED;
             state.vars.write(data, side, hot);
@@ -299,7 +372,16 @@ impl Reassembler {
         if kept.ends.is_empty() {
             return;
         }
-        let (queue, next) = (&kept.queue, kept.next);
+        let next = kept.next;
+        if forward == 0 && kept.ends.limit() == next {
+            // The receiver has not taken what was held.
+            if let Some(until) = kept.ends.release_held(&mut self.budget) {
+                let outside_bytes = kept.queue.discard(next, until, &mut self.budget);
+                self.counters.out_of_window += 1;
+                self.verdicts[side.index()].outside_bytes += outside_bytes;
+            }
+        }
+        let queue = &kept.queue;
         let has_byte = |at| queue.piece_from(at).is_some_and(|piece| piece.start <= at);
         let is_disproved = kept.ends.acknowledge(next + forward, has_byte, &mut self.budget);
         if is_disproved {
@@ -323,7 +405,7 @@ impl Reassembler {
     fn forget_resets(&mut self, sequence: Sequence, flow: FlowRecord<'_>, side: Direction) {
         let state = &mut self.sequences[sequence.index()];
         let Some(kept) = state.kept.get_mut(stream_key(flow.id, side)) else { return };
-        kept.ends.retain(|end| end.is_fin, &mut self.budget);
+        kept.ends.retain(|end| end.kind != EndKind::Reset, &mut self.budget);
         if kept.ends.is_empty() && kept.queue.len() == 0 {
             self.forget(sequence, flow, side);
         } else if kept.first() == Some(kept.next) {
@@ -354,14 +436,15 @@ impl Reassembler {
         kept.pass_to(end, &mut hot, state.mask);
         state.vars.write(data, side, hot);
         let outside_bytes = self.end(sequence, FlowRecord { id, data }, side);
-        self.ended[side.index()] = Some(outside_bytes);
+        let verdict = &mut self.verdicts[side.index()];
+        verdict.has_ended = true;
+        verdict.outside_bytes += outside_bytes;
     }
 
-    /// Whether the numbers of a direction have ended since the last call, and the claimed bytes that waited
-    /// behind the end and were discarded. To be called after [`acknowledge`](Self::acknowledge),
-    /// [`next`](Self::next) and [`flush`](Self::flush), for both directions.
+    /// What has been said of a direction since the last call. To be called for both directions after
+    /// [`acknowledge`](Self::acknowledge), [`next`](Self::next) and [`flush`](Self::flush).
     #[inline]
-    pub fn take_ended(&mut self, side: Direction) -> Option<u64> {
-        self.ended[side.index()].take()
+    pub fn take_verdict(&mut self, side: Direction) -> Verdict {
+        std::mem::take(&mut self.verdicts[side.index()])
     }
 }

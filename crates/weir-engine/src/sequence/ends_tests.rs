@@ -100,6 +100,50 @@ fn a_disproved_reset_is_disproved_for_both_directions() {
 }
 
 #[test]
+fn what_opens_a_connection_counts_once_it_is_acknowledged() {
+    for (acknowledged, wanted) in [(0, ""), (1, "hello"), (5, "hello")] {
+        let mut tcp = Receiver::tcp();
+        assert_eq!(tcp.open(0, "hello"), SEQ_QUEUED);
+        assert_eq!(tcp.open(0, "hello"), SEQ_RETRANSMITTED);
+        assert_eq!(tcp.so_far(), "");
+        tcp.acknowledge(acknowledged);
+        assert_eq!(tcp.so_far(), wanted);
+        tcp.text(0, "HELLO there");
+        let wanted = if wanted.is_empty() { "HELLO there" } else { "hello there" };
+        assert_eq!((tcp.so_far().as_str(), tcp.hot().high), (wanted, 11));
+        tcp.end();
+    }
+}
+
+#[test]
+fn what_opens_a_connection_counts_if_nobody_answers() {
+    let mut tcp = Receiver::tcp();
+    tcp.open(7, "hello");
+    tcp.end();
+    assert_eq!(tcp.so_far(), "hello");
+    // The receiver was not captured, and the sender goes on.
+    let mut tcp = Receiver::tcp();
+    tcp.open(7, "hello");
+    tcp.text(12, " there");
+    assert_eq!(tcp.so_far(), "hello there");
+    tcp.end();
+}
+
+#[test]
+fn only_what_opened_the_connection_is_discarded() {
+    let mut tcp = Receiver::tcp();
+    tcp.side = Direction::Originator;
+    tcp.text(100, "");
+    tcp.side = Direction::Responder;
+    tcp.open(0, "decoy");
+    assert_eq!(tcp.text(5, "later"), SEQ_QUEUED);
+    tcp.acknowledge(0);
+    tcp.text(0, "truth");
+    assert_eq!((tcp.so_far().as_str(), tcp.hot().missing_bytes), ("truthlater", 0));
+    tcp.end();
+}
+
+#[test]
 fn bounds_give_ends_up_rather_than_bytes() {
     let limits = SequenceLimits { queued_segments_max: 2, ..Default::default() };
     let mut tcp = Receiver::new(&graph(32, false, false), limits);

@@ -210,6 +210,7 @@ impl Reassembler {
         let FlowRecord { id, data } = flow;
         if segment.span > 0 {
             self.keep_finished(sequence, FlowRecord { id, data: &mut *data }, side);
+            self.release_held_before(sequence, FlowRecord { id, data: &mut *data }, side, segment.at);
         }
         let flow = FlowRecord { id, data: &mut *data };
         if self.sequences[sequence.index()].kind != Kind::Segments || !segment.has_fin() {
@@ -375,7 +376,13 @@ impl Reassembler {
 
     /// The state of a direction before a segment that begins at `at`; counts the segments that the program
     /// passed by itself.
-    fn begin(&mut self, sequence: Sequence, flow: &mut FlowRecord<'_>, side: Direction, at: u64) -> Hot {
+    pub(super) fn begin(
+        &mut self,
+        sequence: Sequence,
+        flow: &mut FlowRecord<'_>,
+        side: Direction,
+        at: u64,
+    ) -> Hot {
         let state = &self.sequences[sequence.index()];
         let mut hot = state.vars.read(flow.data, side);
         if hot.flags & STARTED == 0 {

@@ -153,8 +153,17 @@ pub struct Reassembler {
     /// Set if the next segment offered acknowledges numbers that have not arrived: its direction, and the
     /// acknowledged number of the other direction.
     ahead: Option<(Sequence, u64, u64)>,
-    /// By direction of the current flow: its numbers have just ended, and these bytes were discarded.
-    ended: [Option<u64>; 2],
+    /// By direction of the current flow: what acknowledgements, or silence, have just said.
+    verdicts: [Verdict; 2],
+}
+
+/// What an acknowledgement, or silence, says of what waited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The numbers of the direction have ended.
+    pub has_ended: bool,
+    /// Claimed bytes that waited, do not count, and were discarded.
+    pub outside_bytes: u64,
 }
 
 /// Bytes that a waiting segment costs, including its packet if that is kept.
@@ -219,7 +228,7 @@ impl Reassembler {
             counters: SequenceCounters::default(),
             pure: None,
             ahead: None,
-            ended: [None; 2],
+            verdicts: [Verdict::default(); 2],
         }
     }
 
@@ -302,7 +311,7 @@ impl Reassembler {
             return;
         }
         let Some((mut hot, mut forward)) = self.forward(sequence, data, side, at) else { return };
-        if hot.flags & (QUEUED | FINISHED) != 0 && forward > 0 {
+        if hot.flags & (QUEUED | FINISHED) != 0 {
             self.judge_ends(sequence, FlowRecord { id, data: &mut *data }, side, forward);
             // The FIN may have passed now.
             let Some(now) = self.forward(sequence, data, side, at) else { return };
@@ -418,6 +427,8 @@ impl Reassembler {
         }
         let stream = stream_key(flow.id, side);
         let kept = state.kept.get_mut(stream).expect("something is queued");
+        // Silence lets what was held count.
+        while flush && kept.ends.release_held(&mut self.budget).is_some() {}
         if kept.first().is_none() && !flush {
             // Bytes wait behind an end. A bound must not hide them.
             while kept.first().is_none() && kept.queue.len() > 0 {

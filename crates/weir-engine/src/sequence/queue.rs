@@ -210,6 +210,27 @@ impl Queue {
         Some(rest)
     }
 
+    /// Discards the numbers from `from` to `until`. Returns their claimed bytes.
+    pub(super) fn discard(&mut self, from: u64, until: u64, budget: &mut Budget) -> u64 {
+        let mut discarded_bytes = 0;
+        for piece in std::mem::take(&mut self.pieces) {
+            let (start, end) = (piece.start.max(from), piece.end().min(until));
+            if start >= end {
+                self.pieces.push_back(piece);
+                continue;
+            }
+            self.held_bytes -= Budget::cost(&piece);
+            discarded_bytes += piece.part(start, end).claimed_bytes;
+            for (start, end) in [(piece.start, start), (end, piece.end())] {
+                if start < end {
+                    self.push(piece.part(start, end), budget);
+                }
+            }
+            budget.release(&piece);
+        }
+        discarded_bytes
+    }
+
     /// Removes and returns the first piece. The budget still counts the piece.
     pub(super) fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;

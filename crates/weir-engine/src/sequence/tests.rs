@@ -163,6 +163,13 @@ impl Receiver {
         self.drain(Reassembler::next);
     }
 
+    /// The next segment, at `at`, opens the connection with `text`: it has to be acknowledged.
+    pub(super) fn open(&mut self, at: u64, text: &str) -> u64 {
+        let flow = FlowRecord { id: 5, data: &mut self.data };
+        self.reassembler.hold(SEQUENCE, flow, self.side, at, text.len() as u64);
+        self.text(at, text)
+    }
+
     /// A reset of the flow.
     pub(super) fn reset(&mut self) {
         let flow = FlowRecord { id: 5, data: &mut self.data };

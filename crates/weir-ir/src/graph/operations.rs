@@ -220,15 +220,21 @@ macro_rules! operations {
                 at: Value as Int = "at",
             } -> () sequence;
 
-            /// Records that a direction's numbers may end with those that have passed (a reset): later bytes
-            /// wait until the receiver acknowledges some of them, and are discarded if it does not.
-            SeqEnd "seq_end" {
+            /// Records that numbers of a direction count only once the receiver has acknowledged some of
+            /// them: the `span` numbers from `at` on, which are those of the next `seq_insert`, or with a
+            /// span of 0 all that follow those that have passed (a reset). They wait. Those of a span are
+            /// discarded if the receiver acknowledges exactly `at`.
+            SeqHold "seq_hold" {
                 /// The sequence.
                 sequence: Sequence,
                 /// The flow.
                 flow: Value as Flow,
-                /// The direction whose numbers may end (false: the originator's).
+                /// The direction whose numbers wait (false: the originator's).
                 side: Value as Bool = "side",
+                /// The first of the numbers; of no meaning with a span of 0.
+                at: Value as Int = "at",
+                /// The count of numbers.
+                span: Value as Int = "span",
             } -> () sequence;
 
             /// The next queued bytes that are in order: first those of the opposite direction that this

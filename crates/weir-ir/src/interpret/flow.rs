@@ -35,10 +35,11 @@ impl<'t> Run<'_, 't> {
                 let (host, flow) = self.tail().parts();
                 host.seq_begin(SeqSide { sequence: *sequence, flow, direction }, at);
             }
-            Op::SeqEnd { sequence, side, .. } => {
-                let direction = self.direction(*side);
+            Op::SeqHold { sequence, side, at, span, .. } => {
+                let (direction, [at, span]) =
+                    (self.direction(*side), [*at, *span].map(|value| self.int(value)));
                 let (host, flow) = self.tail().parts();
-                host.seq_end(SeqSide { sequence: *sequence, flow, direction });
+                host.seq_hold(SeqSide { sequence: *sequence, flow, direction }, at, span);
             }
             Op::SeqNext { .. } => self.seq_next(inst),
             Op::SeqAssemble { sequence, side, .. } => {

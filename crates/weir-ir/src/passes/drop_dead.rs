@@ -126,7 +126,7 @@ impl<'a> Needs<'a> {
                     Op::SeqInsert { sequence, .. }
                     | Op::SeqAcknowledge { sequence, .. }
                     | Op::SeqBegin { sequence, .. }
-                    | Op::SeqEnd { sequence, .. }
+                    | Op::SeqHold { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => steps.push((sequence, block, at as u32)),
                     Op::Collect { .. }
@@ -227,7 +227,7 @@ impl<'a> Needs<'a> {
                         Op::SeqInsert { sequence, .. }
                         | Op::SeqAcknowledge { sequence, .. }
                         | Op::SeqBegin { sequence, .. }
-                        | Op::SeqEnd { sequence, .. }
+                        | Op::SeqHold { sequence, .. }
                         | Op::SeqNext { sequence, .. }
                         | Op::SeqAssemble { sequence, .. } => self.need_sequence(sequence),
                         Op::Collect { .. }

@@ -151,7 +151,7 @@ impl Scope<'_, '_> {
             }
             Op::SeqAcknowledge { sequence, flow, .. }
             | Op::SeqBegin { sequence, flow, .. }
-            | Op::SeqEnd { sequence, flow, .. }
+            | Op::SeqHold { sequence, flow, .. }
             | Op::SeqNext { sequence, flow, .. }
             | Op::SeqAssemble { sequence, flow, .. } => self.check_sequence(*sequence, *flow, None),
             _ => {}

@@ -82,6 +82,7 @@ pub(super) fn check(
     checker.sequence(clauses.sequence);
     checker.acknowledge(clauses.acknowledge);
     checker.confirm(clauses.confirm);
+    checker.hold(clauses.hold);
     checker.end(clauses.end);
     checker.show(clauses.show);
     let Checker { mut scope, mut protocol, diagnostics, .. } = checker;
@@ -160,6 +161,7 @@ pub(super) struct Clauses<'a> {
     sequence: Option<(Span, &'a ast::Sequence)>,
     acknowledge: Option<NumberTree<'a>>,
     confirm: Option<NumberTree<'a>>,
+    hold: Option<NumberTree<'a>>,
     end: Option<(Span, &'a ast::Expr)>,
     pub(super) states: Option<(Span, &'a [ast::State])>,
     pub(super) transitions: Vec<(Span, &'a ast::Transition)>,
@@ -184,6 +186,7 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Sequence(_) => Some("sequence"),
                 ClauseKind::Acknowledge(..) => Some("acknowledge"),
                 ClauseKind::Confirm(..) => Some("confirm"),
+                ClauseKind::Hold(..) => Some("hold"),
                 ClauseKind::End(_) => Some("end"),
                 ClauseKind::States(_) => Some("states"),
                 ClauseKind::Timeout(_) => Some("timeout"),
@@ -224,6 +227,7 @@ impl<'a> Clauses<'a> {
                     sorted.acknowledge = Some((span, at, condition.as_ref()));
                 }
                 ClauseKind::Confirm(at, condition) => sorted.confirm = Some((span, at, condition.as_ref())),
+                ClauseKind::Hold(count, condition) => sorted.hold = Some((span, count, condition.as_ref())),
                 ClauseKind::End(condition) => sorted.end = Some((span, condition)),
                 ClauseKind::States(states) => sorted.states = Some((span, states)),
                 ClauseKind::Transition(transition) => sorted.transitions.push((span, transition)),
@@ -589,6 +593,7 @@ impl Checker<'_> {
             condition,
             acknowledge: None,
             confirm: None,
+            hold: None,
             end: None,
         });
     }
@@ -612,7 +617,7 @@ impl Checker<'_> {
 
     /// The number up to which the other side's bytes are acknowledged.
     fn acknowledge(&mut self, clause: Option<NumberTree<'_>>) {
-        let Some(number) = self.number_of_other_side(clause) else { return };
+        let Some(number) = self.number_of_packet(clause) else { return };
         if let Some(sequence) = self.sequence_from_first(clause, "acknowledged") {
             sequence.acknowledge = Some(number);
         }
@@ -620,9 +625,17 @@ impl Checker<'_> {
 
     /// The other side's first number.
     fn confirm(&mut self, clause: Option<NumberTree<'_>>) {
-        let Some(number) = self.number_of_other_side(clause) else { return };
+        let Some(number) = self.number_of_packet(clause) else { return };
         if let Some(sequence) = self.sequence_from_first(clause, "confirmed") {
             sequence.confirm = Some(number);
+        }
+    }
+
+    /// The number of a packet's own numbers that count only once they are acknowledged.
+    fn hold(&mut self, clause: Option<NumberTree<'_>>) {
+        let Some(count) = self.number_of_packet(clause) else { return };
+        if let Some(sequence) = self.sequence_from_first(clause, "held") {
+            sequence.hold = Some(count);
         }
     }
 
@@ -640,7 +653,7 @@ impl Checker<'_> {
         }
     }
 
-    fn number_of_other_side(&mut self, clause: Option<NumberTree<'_>>) -> Option<(Expr, Option<Expr>)> {
+    fn number_of_packet(&mut self, clause: Option<NumberTree<'_>>) -> Option<(Expr, Option<Expr>)> {
         let (_, at, condition) = clause?;
         let at = self.resolver(Place::Instance).number(at).expr;
         let condition = condition.map(|condition| self.resolver(Place::Instance).condition(condition).expr);

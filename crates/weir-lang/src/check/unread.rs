@@ -108,9 +108,9 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
             all.chain(&one.condition).for_each(visit);
         }
         ClauseKind::Admit(condition) | ClauseKind::End(condition) => visit(condition),
-        ClauseKind::Acknowledge(at, condition) | ClauseKind::Confirm(at, condition) => {
-            [at].into_iter().chain(condition).for_each(visit)
-        }
+        ClauseKind::Acknowledge(at, condition)
+        | ClauseKind::Confirm(at, condition)
+        | ClauseKind::Hold(at, condition) => [at].into_iter().chain(condition).for_each(visit),
         ClauseKind::Context(names) => names.iter().for_each(visit),
         ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
         ClauseKind::Event(one) => {

@@ -174,6 +174,8 @@ pub enum ClauseKind {
     Context(Vec<Expr>),
     /// `confirm EXPR when EXPR`
     Confirm(Expr, Option<Expr>),
+    /// `hold EXPR when EXPR`
+    Hold(Expr, Option<Expr>),
     /// `end when EXPR`
     End(Expr),
     /// `on NAME { … }`

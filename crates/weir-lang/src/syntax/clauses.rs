@@ -29,6 +29,7 @@ pub(super) const CLAUSES: &[&str] = &[
     "sequence",
     "acknowledge",
     "confirm",
+    "hold",
     "end",
     "states",
     "on",
@@ -84,6 +85,10 @@ impl Parser<'_> {
             "confirm" => {
                 let at = self.expr()?;
                 ClauseKind::Confirm(at, self.when()?)
+            }
+            "hold" => {
+                let span = self.expr()?;
+                ClauseKind::Hold(span, self.when()?)
             }
             "end" => {
                 self.expect_word("when")?;

@@ -1,12 +1,11 @@
 //! Parses tokens into a tree: the file, its protocols and stacks, and recovery after mistakes.
 //!
 //! ```text
-//! file      = { "import" TEXT | function | table | doc (protocol | stack) | extension }
-//! function  = "fn" NAME "(" NAME { "," NAME } ")" "=" expr
-//! table     = "table" NAME "{" { N [".." N] { "," N [".." N] } ":" N } ["otherwise" ":" N] "}"
-//! protocol  = "protocol" NAME ["as" NAME { "," NAME }] "{" { clause } "}"
-//! extension = "extend" NAME "with" NAME "{" { clause } "}"    clauses added to a protocol; the second name is its own
-//! clause    = "header" "{" { item } "}"
+//! file      = { "import" TEXT | function | table | doc (protocol | stack) | extension } function  = "fn"
+//! NAME "(" NAME { "," NAME } ")" "=" expr table     = "table" NAME "{" { N [".." N] { "," N [".." N] } ":" N
+//! } ["otherwise" ":" N] "}" protocol  = "protocol" NAME ["as" NAME { "," NAME }] "{" { clause } "}"
+//! extension = "extend" NAME "with" NAME "{" { clause } "}"    clauses added to a protocol; the second name
+//! is its own clause    = "header" "{" { item } "}"
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
@@ -20,7 +19,7 @@
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "wholes" expr ".." expr
 //!                                             | "headers" "only" | "when" expr }
-//!           | ("acknowledge" | "confirm") expr ["when" expr]  | "end" "when" expr
+//!           | ("acknowledge" | "confirm" | "hold") expr ["when" expr]  | "end" "when" expr
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
 //!           | "on" NAME block
 //!           | "on" NAME ":" NAME { "," NAME } "->" NAME ["when" expr] ["idle" DURATION]
@@ -38,9 +37,9 @@
 //! tagged    = NAME ["as" NAME] "=" (N | "_") ["stop"] ["{" { item } "}"]
 //! type      = "u1" … "u64" | "u16le" | "u32le" | "u64le" | "macaddr" | "ipv4addr" | "ipv6addr"
 //!           | ("bytes" | "text" | "uint") "[" expr "]"
-//! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["again"] ["when" expr]
-//! stack     = "stack" NAME ["extends" NAME] "{" { part } "}"
-//! part      = "layer" NAME ["as" NAME] ":" NAME               one protocol at several places
+//! stmt      = NAME ("=" | "+=") expr | "if" expr block ["else" (block | if)] | "history" LETTER ["again"]
+//! ["when" expr] stack     = "stack" NAME ["extends" NAME] "{" { part } "}" part      = "layer" NAME ["as"
+//! NAME] ":" NAME               one protocol at several places
 //!           | "start" LINK { "," LINK } ":" NAME | "repeat" NAME N | "usual" NAME { ("," | "->") NAME }
 //!           | NAME { "," NAME } (edge | "{" { edge } "}")     edge = "->" ["quoted" | "messages"] NAME ["when" expr]
 //!           | "dispatch" NAME "<->" NAME { "," NAME "<->" NAME } | "sessions" NAME "as" NAME

@@ -103,7 +103,7 @@ impl Parser<'_> {
             }
             "show" => next == T::Text,
             // On one line: a field may have that name and stand at the end of the previous clause.
-            "acknowledge" | "confirm" | "context" => {
+            "acknowledge" | "confirm" | "hold" | "context" => {
                 let follows = self.tokens.list.get(self.at + 1).is_some_and(|token| !token.first_of_line);
                 follows && matches!(next, T::Name | T::Number(_) | T::ParenOpen | T::If)
             }

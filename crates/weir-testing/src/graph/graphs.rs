@@ -421,7 +421,7 @@ impl Maker<'_> {
         if self.random.once_in(2) {
             self.all(Op::SeqAcknowledge { sequence, flow, side, at });
             self.all(Op::SeqBegin { sequence, flow, side, at });
-            self.all(Op::SeqEnd { sequence, flow, side });
+            self.all(Op::SeqHold { sequence, flow, side, at, span });
             self.all(Op::SeqNext { sequence, flow, side });
         } else {
             self.all(Op::SeqAssemble { sequence, flow, side });

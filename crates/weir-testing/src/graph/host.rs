@@ -58,8 +58,9 @@ impl Host for RecordingHost {
         self.note(format!("begin {} {} {at}", of.sequence, of.direction.is_responder()), &of.flow);
     }
 
-    fn seq_end(&mut self, of: SeqSide<'_>) {
-        self.note(format!("end {} {}", of.sequence, of.direction.is_responder()), &of.flow);
+    fn seq_hold(&mut self, of: SeqSide<'_>, at: u64, span: u64) {
+        let said = format!("hold {} {} {at} {span}", of.sequence, of.direction.is_responder());
+        self.note(said, &of.flow);
     }
 
     fn seq_next(&mut self, of: SeqSide<'_>) -> Option<Ordered> {

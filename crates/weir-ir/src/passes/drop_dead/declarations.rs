@@ -28,7 +28,7 @@ pub(super) fn drop_unused(graph: &mut Graph) -> bool {
             Op::SeqInsert { sequence, .. }
             | Op::SeqAcknowledge { sequence, .. }
             | Op::SeqBegin { sequence, .. }
-            | Op::SeqEnd { sequence, .. }
+            | Op::SeqHold { sequence, .. }
             | Op::SeqNext { sequence, .. }
             | Op::SeqAssemble { sequence, .. } => *sequence = Sequence(sequences[sequence.index()]),
             Op::Member { set, .. } => *set = Set(sets[set.index()]),
@@ -68,7 +68,7 @@ impl Used {
                     Op::SeqInsert { sequence, .. }
                     | Op::SeqAcknowledge { sequence, .. }
                     | Op::SeqBegin { sequence, .. }
-                    | Op::SeqEnd { sequence, .. }
+                    | Op::SeqHold { sequence, .. }
                     | Op::SeqNext { sequence, .. }
                     | Op::SeqAssemble { sequence, .. } => used.sequences[sequence.index()] = true,
                     Op::Member { set, .. } => used.sets[set.index()] = true,

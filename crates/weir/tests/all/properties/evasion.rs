@@ -103,6 +103,30 @@ fn ends_that_never_arrived_change_no_stream() {
     }
 }
 
+/// Payload of a SYN, of a SYN-ACK, or of both, that the other side does not acknowledge.
+#[test]
+fn what_is_said_before_the_handshake_counts_only_if_it_is_acknowledged() {
+    for sides in [&[CLIENT][..], &[SERVER], &[CLIENT, SERVER]] {
+        for decoy in [&b"evil"[..], b"evil evil evil evil"] {
+            for times in 1..=2 {
+                let mut all = conversation();
+                for &side in sides.iter().rev() {
+                    all[side].5 = decoy;
+                    all.splice(side..=side, vec![all[side]; times]);
+                }
+                let packets: Vec<MemoryPacket> = all.iter().map(packet).collect();
+                for strict in [false, true] {
+                    assert_eq!(
+                        streams(&packets, strict),
+                        ["GET /index", "200"],
+                        "{sides:?} {times} {strict}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bytes_that_an_acknowledgement_covers_before_they_are_captured_are_delivered() {
     // The request comes in the wrong order, and the acknowledgement of all of it in between.
