@@ -91,6 +91,7 @@ impl SessionPhase {
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
+        let data = &self.without_blank_lines(carrier, data);
         match self {
             _ if data.bytes.is_empty() => {}
             SessionPhase::Over(_) => {}
@@ -165,6 +166,39 @@ impl SessionPhase {
                     self.replay(carrier, &bytes, pieces, out, counters);
                 }
             }
+        }
+    }
+
+    /// The bytes without the blank lines at the beginning of their direction. Servers of text protocols skip
+    /// any number of them (RFC 9112, section 2.2; RFC 5626, section 4.4.1; nginx), so no protocol has to
+    /// recognise itself behind them. They stay if a binary protocol is recognised with them.
+    #[inline]
+    fn without_blank_lines<'a>(&self, carrier: &Carrier<'_>, data: &Data<'a>) -> Data<'a> {
+        let begins_blank = matches!(data.bytes, [b'\r' | b'\n', ..]) && !carrier.is_datagram;
+        match begins_blank && carrier.forced.is_none() {
+            true => self.after_blank_lines(carrier, data),
+            false => *data,
+        }
+    }
+
+    #[cold]
+    fn after_blank_lines<'a>(&self, carrier: &Carrier<'_>, data: &Data<'a>) -> Data<'a> {
+        let is_begun = match self {
+            SessionPhase::Fresh(..) => false,
+            SessionPhase::Probing(probing) => !probing.bytes[data.from as usize].is_empty(),
+            _ => true,
+        };
+        let Some(blank) = data.bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')) else {
+            return Data { bytes: if is_begun { data.bytes } else { &[] }, ..*data };
+        };
+        let behind = Data { bytes: &data.bytes[blank..], ..*data };
+        let probe = |data| probe(carrier, carrier.probed, opening(carrier, data));
+        match is_begun
+            || matches!(probe(data), Probed::Certain(_))
+            || matches!(probe(&behind), Probed::Nothing)
+        {
+            true => *data,
+            false => behind,
         }
     }
 

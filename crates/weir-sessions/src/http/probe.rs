@@ -29,9 +29,6 @@ const METHODS: &[&[u8]] = &[
 /// How targets begin (RFC 9112 §3.2). Other protocols share methods but not targets: Redis GET, SIP URIs.
 const TARGETS: &[&[u8]] = &[b"/", b"http://", b"https://"];
 
-/// Maximum number of line-break bytes before a request.
-const BLANK_BYTES_MAX: usize = 4;
-
 /// Checks the first bytes of both directions.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let [originator, responder] = [opening.originator, opening.responder].map(side);
@@ -44,10 +41,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 }
 
 fn side(bytes: &[u8]) -> Probe {
-    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(bytes.len());
-    let bytes = &bytes[start..];
     match bytes {
-        _ if start > BLANK_BYTES_MAX => Probe::NotForUs,
         [] => Probe::Unsure,
         [0, ..] => is_settings(bytes),
         [b'H', b'T', b'T', b'P', b'/', ..] => status_line(bytes),
@@ -108,7 +102,6 @@ mod tests {
         assert_eq!(probe(b"GET ", b""), Probe::Unsure);
         assert_eq!(probe(b"CONNECT a:443 HTTP/1.1\r\n", b""), Probe::Certain);
         assert_eq!(probe(b"", b"GET /index"), Probe::Certain);
-        assert_eq!(probe(b"\r\nGET / HTTP/1.0\r\n", b""), Probe::Certain);
         assert_eq!(probe(b"GE", b""), Probe::Unsure);
         assert_eq!(probe(b"BREW /pot HTTP/1.1\r\n", b""), Probe::Certain);
     }

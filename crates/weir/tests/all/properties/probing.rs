@@ -1,10 +1,14 @@
 //! The protocol of a connection is recognised from its first bytes, however they are segmented.
 
 use crate::properties::drive::{MemoryPacket, all_sessions, ask, compile, rows};
+use std::fs;
+use std::path::Path;
+use weir::packet::Direction;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::stream::{OverloadParams, StreamParams};
 use weir::{Ask, Compiler, Counters, Options, Want};
 use weir_testing::Random;
+use weir_testing::conversation::{Act, Conversation};
 use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 
 /// A segment of the client (0) or the server (1).
@@ -61,6 +65,62 @@ fn a_flight_of_the_server_in_one_piece_is_seen() {
         segment(1, ACK | PSH, (500, 100), &flight),
     ];
     assert_eq!(found(packets).0, 1);
+}
+
+/// A conversation over TCP, with `blank` before the first bytes of both sides.
+fn conversation(conversation: &Conversation, blank: &[u8]) -> Vec<MemoryPacket> {
+    let mut next = [100, 500];
+    let mut packets = vec![segment(0, SYN, (99, 0), &[]), segment(1, SYN | ACK, (499, 100), &[])];
+    let mut send = |side: usize, bytes: &[u8]| {
+        for piece in bytes.chunks(1400) {
+            packets.push(segment(side, ACK | PSH, (next[side], next[1 - side]), piece));
+            next[side] += piece.len() as u32;
+        }
+    };
+    for (n, step) in conversation.steps.iter().enumerate() {
+        let Act::Send(bytes) = &step.act else { continue };
+        let is_first = conversation.steps[..n].iter().all(|other| other.from != step.from);
+        send(step.from as usize, &[if is_first { blank } else { &[] }, bytes].concat());
+    }
+    packets
+}
+
+/// Servers skip any number of blank lines before a request.
+#[test]
+fn blank_lines_before_the_first_line_hide_no_text_protocol() {
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus"));
+    let mut tried = 0;
+    for protocol in SessionRegistry::builtin().protocols() {
+        let seeds = fs::read_dir(corpus.join(protocol.name)).into_iter().flatten();
+        for seed in seeds
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "talk"))
+        {
+            let talk = Conversation::parse(&fs::read_to_string(&seed).unwrap());
+            let is_text = |from| {
+                let line = talk.bytes_of(from);
+                let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                line.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\r'))
+            };
+            let loses = talk.steps.iter().any(|step| matches!(step.act, Act::Lose(_)));
+            if talk.is_datagram || loses || !is_text(Direction::Originator) || !is_text(Direction::Responder)
+            {
+                continue;
+            }
+            let plain = found(conversation(&talk, b"")).0;
+            for blank in ["\r\n".repeat(1), "\n".repeat(3), "\r\n".repeat(50), "\r\n".repeat(9000)] {
+                let behind = found(conversation(&talk, blank.as_bytes())).0;
+                assert!(
+                    behind >= plain.min(1),
+                    "{}: {behind} of {plain} behind {}",
+                    seed.display(),
+                    blank.len()
+                );
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 15, "{tried} conversations");
 }
 
 #[test]

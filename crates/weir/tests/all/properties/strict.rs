@@ -134,6 +134,35 @@ fn what_the_receiver_would_not_take_is_in_no_stream() {
     }
 }
 
+/// A receiver without a key for a connection drops segments with a signature (and one with a key those
+/// without).
+#[test]
+fn signed_segments_are_of_signed_connections() {
+    let md5 = [&[19, 18][..], &[7; 16], &[1, 1]].concat();
+    let ao = [&[29, 16, 1, 1][..], &[7; 12]].concat();
+    let segment = |side: usize, numbers: (u32, u32), flags: u8, options: &[u8], payload: &[u8]| {
+        let ports = (PORTS[side], PORTS[1 - side]);
+        datagram(side, 6, tcp(ports, numbers.0, numbers.1, flags, options, payload), 16, Sum::Good)
+    };
+    for signature in [&md5, &ao] {
+        for signed in [&[][..], signature] {
+            let unlike: &[u8] = if signed.is_empty() { signature } else { &[] };
+            let packets = [
+                segment(CLIENT, (100, 0), SYN, signed, b""),
+                segment(SERVER, (500, 101), SYN | ACK, signed, b""),
+                segment(CLIENT, (101, 501), ACK, signed, b""),
+                segment(CLIENT, (101, 501), ACK | PSH, unlike, b"decoy"),
+                segment(CLIENT, (101, 501), ACK | PSH, signed, b"truth"),
+                segment(SERVER, (501, 106), ACK, signed, b""),
+            ];
+            assert_eq!(
+                [true, false].map(|strict| streams(&packets, strict)[CLIENT].clone()),
+                ["truth", "decoy"]
+            );
+        }
+    }
+}
+
 /// The client's stream if its SYN carries payload; with `again` the SYN is repeated after the handshake.
 fn words_in_a_syn(cookie: &[u8], server_ack: u32, again: bool) -> [String; 2] {
     let syn = |options: &[u8]| {
