@@ -25,6 +25,7 @@ const STEPS: &[(&str, Step)] = &[
     ("tidy", Step::Chore(crate::tidy::run, &[])),
     ("api", Step::Chore(crate::api::run, &["--check"])),
     ("build", Step::Chore(build, &[])),
+    ("dependencies", Step::Chore(crate::dependencies::run, &[])),
     // The broker of Kafka comes from Maven, the collector of OpenTelemetry from PyPI.
     ("fetch", Step::Chore(crate::features::fetch, &[])),
     ("test", Step::Chore(test_run::run, &[])),

@@ -7,6 +7,7 @@ mod bench;
 mod capture;
 mod ci;
 mod compare;
+mod dependencies;
 mod dist;
 mod dpdk;
 mod features;
@@ -42,6 +43,11 @@ const CHORES: &[Chore] = &[
         run: ci::soak,
     },
     Chore { name: "tidy", about: "the house style, with ratchets", run: tidy::run },
+    Chore {
+        name: "dependencies",
+        about: "licences of crates, and crates of several versions",
+        run: dependencies::run,
+    },
     Chore { name: "gallery", about: "regenerate docs/gallery [--check]", run: gallery::run },
     Chore {
         name: "api",

@@ -6,6 +6,7 @@
 
 use crate::system::Mapping;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use weir_packet::{BpfInstruction, KernelFilter};
@@ -52,6 +53,32 @@ pub(crate) const OF_FLOWS: u32 = 1;
 /// Bytes of a count of packets and bytes, for each processor.
 const COUNT_BYTES: u32 = 16;
 
+/// The address of memory of this process that the kernel reads or writes during a call. The memory stays
+/// borrowed as long as the address, and is as large as the call says.
+#[repr(transparent)]
+#[derive(Clone, Copy, Default)]
+struct Address<'a>(u64, PhantomData<&'a mut [u8]>);
+
+impl<'a> Address<'a> {
+    /// Of memory that the kernel reads.
+    fn to_read<T>(memory: &'a [T]) -> Self {
+        Self(memory.as_ptr().expose_provenance() as u64, PhantomData)
+    }
+
+    /// Of memory that the kernel writes.
+    fn to_write<T: Copy>(memory: &'a mut [T]) -> Self {
+        Self(memory.as_mut_ptr().expose_provenance() as u64, PhantomData)
+    }
+}
+
+/// The arguments of a call.
+///
+/// # Safety
+/// The type is `repr(C)` and has the layout that the kernel has for its call. Its addresses are of type
+/// [`Address`], and lead to as many bytes as the kernel reads or writes there: the sizes that stand beside them,
+/// or those of the keys and values of the map.
+unsafe trait Attributes {}
+
 #[repr(C)]
 #[derive(Default)]
 struct MapCreate {
@@ -65,27 +92,27 @@ struct MapCreate {
 /// Also the attributes of a lookup.
 #[repr(C)]
 #[derive(Default)]
-struct MapUpdate {
+struct MapUpdate<'a> {
     map: u32,
     padding: u32,
-    key: u64,
-    value: u64,
+    key: Address<'a>,
+    value: Address<'a>,
     flags: u64,
 }
 
 #[repr(C)]
 #[derive(Default)]
-struct ProgramRun {
+struct ProgramRun<'a> {
     program: u32,
     result: u32,
     bytes_in: u32,
     bytes_out: u32,
-    data_in: u64,
-    data_out: u64,
+    data_in: Address<'a>,
+    data_out: Address<'a>,
     repeat: u32,
     nanoseconds: u32,
     context_bytes: [u32; 2],
-    contexts: [u64; 2],
+    contexts: [Address<'a>; 2],
     flags: u32,
     processor: u32,
     batch: u32,
@@ -103,14 +130,14 @@ struct LinkUpdate {
 
 #[repr(C)]
 #[derive(Default)]
-struct ProgramLoad {
+struct ProgramLoad<'a> {
     program_type: u32,
     count: u32,
-    instructions: u64,
-    license: u64,
+    instructions: Address<'a>,
+    license: Address<'a>,
     log_level: u32,
     log_bytes: u32,
-    log: u64,
+    log: Address<'a>,
     kernel: u32,
     flags: u32,
     name: [u8; 16],
@@ -125,15 +152,28 @@ struct LinkCreate {
     flags: u32,
 }
 
-fn call<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
+// SAFETY: no addresses.
+unsafe impl Attributes for MapCreate {}
+// SAFETY: no addresses.
+unsafe impl Attributes for LinkCreate {}
+// SAFETY: no addresses.
+unsafe impl Attributes for LinkUpdate {}
+// SAFETY: whoever makes one checks the sizes of key and value against those of the map.
+unsafe impl Attributes for MapUpdate<'_> {}
+// SAFETY: `bytes_in` is the size of the frame; there is room for nothing else.
+unsafe impl Attributes for ProgramRun<'_> {}
+// SAFETY: `count` and `log_bytes` are the sizes; the licence ends with a 0.
+unsafe impl Attributes for ProgramLoad<'_> {}
+
+fn call<T: Attributes>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
     let bytes = size_of::<T>();
-    // SAFETY: the kernel accesses `bytes` bytes of attributes; the addresses in them are those of live
-    // buffers, see the callers.
+    // SAFETY: the kernel accesses `bytes` bytes of attributes, and the memory behind their addresses, which is
+    // borrowed and large enough (`Attributes`).
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-fn descriptor<T>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
+fn descriptor<T: Attributes>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
     let fd = call(command, attributes)?;
     // SAFETY: the descriptor is new, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
@@ -156,11 +196,11 @@ impl SocketMap {
 
     /// Maps a queue to a socket.
     pub fn set(&self, queue: u32, socket: libc::c_int) -> io::Result<()> {
-        let socket = socket as u32;
+        let (queue, socket) = ([queue], [socket as u32]);
         let mut attributes = MapUpdate {
             map: self.number() as u32,
-            key: std::ptr::from_ref(&queue).addr() as u64,
-            value: std::ptr::from_ref(&socket).addr() as u64,
+            key: Address::to_read(&queue),
+            value: Address::to_read(&socket),
             ..MapUpdate::default()
         };
         call(MAP_UPDATE_ELEM, &mut attributes).map(drop)
@@ -193,17 +233,16 @@ impl HashMap {
         Ok(Self { map: descriptor(MAP_CREATE, &mut attributes)?, key_words, entry_words })
     }
 
-    /// The attributes of a call about the entry of a key. `entry` is the address of an entry.
-    fn attributes(&self, key: &[u64], entry: u64) -> MapUpdate {
+    /// The attributes of a call about the entry of a key. `value` is the address of an entry, or of a key.
+    fn attributes<'a>(&self, key: &'a [u64], value: Address<'a>) -> MapUpdate<'a> {
         assert_eq!(key.len(), self.key_words);
-        let (map, key) = (self.number() as u32, key.as_ptr().addr() as u64);
-        MapUpdate { map, key, value: entry, ..MapUpdate::default() }
+        MapUpdate { map: self.number() as u32, key: Address::to_read(key), value, ..MapUpdate::default() }
     }
 
     /// Adds an entry, unless the key has one.
     pub fn insert(&self, key: &[u64], entry: &[u64]) -> io::Result<()> {
         assert_eq!(entry.len(), self.entry_words);
-        let mut attributes = self.attributes(key, entry.as_ptr().addr() as u64);
+        let mut attributes = self.attributes(key, Address::to_read(entry));
         attributes.flags = IF_NEW;
         call(MAP_UPDATE_ELEM, &mut attributes).map(drop)
     }
@@ -211,16 +250,13 @@ impl HashMap {
     /// Reads an entry.
     pub fn look_up(&self, key: &[u64], entry: &mut [u64]) -> io::Result<()> {
         assert_eq!(entry.len(), self.entry_words);
-        // The kernel writes an entry.
-        let place = entry.as_mut_ptr().expose_provenance() as u64;
-        call(MAP_LOOKUP_ELEM, &mut self.attributes(key, place)).map(drop)
+        call(MAP_LOOKUP_ELEM, &mut self.attributes(key, Address::to_write(entry))).map(drop)
     }
 
     /// Reads an entry and removes it.
     pub fn take(&self, key: &[u64], entry: &mut [u64]) -> io::Result<()> {
         assert_eq!(entry.len(), self.entry_words);
-        let place = entry.as_mut_ptr().expose_provenance() as u64;
-        match call(MAP_LOOKUP_AND_DELETE_ELEM, &mut self.attributes(key, place)) {
+        match call(MAP_LOOKUP_AND_DELETE_ELEM, &mut self.attributes(key, Address::to_write(entry))) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
                 // Kernels before 5.14 have no such call for this kind of map.
                 self.look_up(key, entry)?;
@@ -232,15 +268,15 @@ impl HashMap {
 
     /// Removes an entry.
     pub fn remove(&self, key: &[u64]) -> io::Result<()> {
-        call(MAP_DELETE_ELEM, &mut self.attributes(key, 0)).map(drop)
+        call(MAP_DELETE_ELEM, &mut self.attributes(key, Address::default())).map(drop)
     }
 
     /// Replaces a key by the next one in the map's own order, or by the first one if the map does not have
     /// the key. Returns whether there is one.
     pub fn next(&self, key: &mut [u64]) -> io::Result<bool> {
         let before = key.to_vec();
-        let place = key.as_mut_ptr().expose_provenance() as u64;
-        match call(MAP_GET_NEXT_KEY, &mut self.attributes(&before, place)) {
+        assert_eq!(key.len(), self.key_words);
+        match call(MAP_GET_NEXT_KEY, &mut self.attributes(&before, Address::to_write(key))) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
             result => result.map(|_| true),
         }
@@ -306,13 +342,12 @@ impl CountMap {
 
     /// The packets and the bytes so far, by count.
     pub fn read(&self, count: u32) -> io::Result<[u64; 2]> {
-        let mut all = vec![[0u64; 2]; self.processors];
-        let key = count;
+        let (count, mut all) = ([count], vec![[0u64; 2]; self.processors]);
         let mut attributes = MapUpdate {
             map: self.number() as u32,
-            key: std::ptr::from_ref(&key).addr() as u64,
+            key: Address::to_read(&count),
             // The kernel writes a count for each processor that may exist.
-            value: all.as_mut_ptr().expose_provenance() as u64,
+            value: Address::to_write(&mut all),
             ..MapUpdate::default()
         };
         call(MAP_LOOKUP_ELEM, &mut attributes)?;
@@ -376,11 +411,11 @@ impl Program {
             let mut attributes = ProgramLoad {
                 program_type: kind as u32,
                 count: instructions.len() as u32,
-                instructions: instructions.as_ptr().addr() as u64,
-                license: c"Apache-2.0".as_ptr().addr() as u64,
+                instructions: Address::to_read(instructions),
+                license: Address::to_read(c"Apache-2.0".to_bytes_with_nul()),
                 log_level: u32::from(log.is_some()),
                 log_bytes: log.as_ref().map_or(0, |log| log.len() as u32),
-                log: log.map_or(0, |log| log.as_mut_ptr().addr() as u64),
+                log: log.map_or_else(Address::default, |log| Address::to_write(log)),
                 kernel: 0,
                 flags: if kind == ProgramKind::Xdp { HAS_FRAGMENTS } else { 0 },
                 name,
@@ -414,7 +449,7 @@ impl Program {
         let mut attributes = ProgramRun {
             program: self.number() as u32,
             bytes_in: frame.len() as u32,
-            data_in: frame.as_ptr().addr() as u64,
+            data_in: Address::to_read(frame),
             repeat,
             ..ProgramRun::default()
         };
@@ -428,7 +463,7 @@ impl Program {
         let mut attributes = ProgramRun {
             program: self.number() as u32,
             bytes_in: frame.len() as u32,
-            data_in: frame.as_ptr().addr() as u64,
+            data_in: Address::to_read(frame),
             repeat: packets,
             flags: LIVE_FRAMES,
             batch,

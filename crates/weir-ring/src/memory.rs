@@ -34,9 +34,11 @@ pub(crate) struct Memory {
     fd: OwnedFd,
 }
 
-// SAFETY: all access is by atomic operations.
+// SAFETY: the mapping is this value's alone: it is made with it, and unmapped when it is dropped, which any
+// thread may do.
 unsafe impl Send for Memory {}
-// SAFETY: all access is by atomic operations.
+// SAFETY: a shared `Memory` gives access to its words as `AtomicU64` only, and to its descriptor. Other
+// processes that map the same memory change it under atomics, too: an `AtomicU64` may change at any time.
 unsafe impl Sync for Memory {}
 
 impl Memory {
