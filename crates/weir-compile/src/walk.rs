@@ -45,6 +45,7 @@ pub(crate) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
             .chain(&sequence.confirm)
             .chain(&sequence.hold)
             .for_each(|(at, when)| [at].into_iter().chain(when).for_each(|e| walk(e, f)));
+        sequence.assembled.iter().for_each(|(_, e)| walk(e, f));
         sequence.end.iter().for_each(|e| walk(e, f));
     }
     protocol.transitions.iter().for_each(|t| walk(&t.condition, f));

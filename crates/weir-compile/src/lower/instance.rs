@@ -629,6 +629,14 @@ impl Lower<'_> {
         self.b.switch_to(whole);
         let sequence = self.sequence_of(context.table);
         let (flow, side) = (context.flow, context.responder);
+        let declared = self.layer(id).protocol.sequence.as_ref().expect("the caller looked");
+        for (target, value) in &declared.assembled {
+            // A value that nobody uses has no variable.
+            if let Some(variable) = self.vars(id).lets[usize::from(target.0)] {
+                let value = self.int(id, value);
+                self.b.write(variable, value);
+            }
+        }
         let buf = self.b.one(Op::SeqAssemble { sequence, flow, side });
         let length = self.b.one(Op::Length(buf));
         let zero = self.b.int(0);

@@ -80,6 +80,7 @@ pub(super) fn check(
     checker.steady(&clauses.steadies);
     checker.on(&clauses.ons, clauses.sequence.is_some_and(|(_, sequence)| sequence.window.is_some()));
     checker.sequence(clauses.sequence);
+    checker.assembled(&clauses.assembled);
     checker.acknowledge(clauses.acknowledge);
     checker.confirm(clauses.confirm);
     checker.hold(clauses.hold);
@@ -159,6 +160,7 @@ pub(super) struct Clauses<'a> {
     steadies: Vec<SteadyTree<'a>>,
     ons: Vec<(&'a ast::Name, &'a [ast::Stmt])>,
     sequence: Option<(Span, &'a ast::Sequence)>,
+    assembled: Vec<(&'a ast::Name, &'a ast::Expr)>,
     acknowledge: Option<NumberTree<'a>>,
     confirm: Option<NumberTree<'a>>,
     hold: Option<NumberTree<'a>>,
@@ -223,6 +225,7 @@ impl<'a> Clauses<'a> {
                 }
                 ClauseKind::On(trigger, stmts) => sorted.ons.push((trigger, stmts)),
                 ClauseKind::Sequence(sequence) => sorted.sequence = Some((span, sequence)),
+                ClauseKind::Assembled(name, value) => sorted.assembled.push((name, value)),
                 ClauseKind::Acknowledge(at, condition) => {
                     sorted.acknowledge = Some((span, at, condition.as_ref()));
                 }
@@ -591,6 +594,7 @@ impl Checker<'_> {
             wholes,
             headers_only: tree.headers_only.is_some(),
             condition,
+            assembled: vec![],
             acknowledge: None,
             confirm: None,
             hold: None,
@@ -613,6 +617,29 @@ impl Checker<'_> {
         }
         let mut condition = |tree| self.resolver(Place::Instance).condition(tree).expr;
         (condition(first), condition(last))
+    }
+
+    /// Derived values that layers above an assembled datagram have in the place of those of its last packet.
+    fn assembled(&mut self, clauses: &[(&ast::Name, &ast::Expr)]) {
+        for &(name, value) in clauses {
+            let named = ast::Expr { kind: ast::ExprKind::Name(name.text.clone()), span: name.span };
+            let target = self.resolver(Place::Packet).value(&named).expr;
+            let value = self.resolver(Place::Instance).number(value).expr;
+            let one_sided = !self.scope.two_sided;
+            match (target, &mut self.protocol.sequence) {
+                (Expr::Let(target), Some(sequence)) if one_sided => sequence.assembled.push((target, value)),
+                // The resolver reported the unknown name.
+                (Expr::Number(_), _) => {}
+                (Expr::Let(_), _) => {
+                    let help = "it requires `instance (…)` with one side, and `sequence at … of … from 0`";
+                    self.error(codes::MISSING_CLAUSE, "nothing is assembled", name.span, help);
+                }
+                _ => {
+                    let message = format!("`{}` is no derived value", name.text);
+                    self.error(codes::TYPE, message, name.span, "`let` derives a value");
+                }
+            }
+        }
     }
 
     /// The number up to which the other side's bytes are acknowledged.

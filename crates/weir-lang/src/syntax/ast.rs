@@ -168,6 +168,8 @@ pub enum ClauseKind {
     Count(Vec<Stmt>),
     /// `admit when EXPR`
     Admit(Expr),
+    /// `assembled NAME = EXPR`
+    Assembled(Name, Expr),
     /// `acknowledge EXPR when EXPR`
     Acknowledge(Expr, Option<Expr>),
     /// `context NAME, NAME`

@@ -27,6 +27,7 @@ pub(super) const CLAUSES: &[&str] = &[
     "prepare",
     "steady",
     "sequence",
+    "assembled",
     "acknowledge",
     "confirm",
     "hold",
@@ -78,6 +79,11 @@ impl Parser<'_> {
                 ClauseKind::Steady(condition, stmts)
             }
             "sequence" => self.sequence()?,
+            "assembled" => {
+                let name = self.name()?;
+                self.expect(TokenKind::Assign)?;
+                ClauseKind::Assembled(name, self.expr()?)
+            }
             "acknowledge" => {
                 let at = self.expr()?;
                 ClauseKind::Acknowledge(at, self.when()?)

@@ -19,6 +19,7 @@
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "wholes" expr ".." expr
 //!                                             | "headers" "only" | "when" expr }
+//!           | "assembled" NAME "=" expr
 //!           | ("acknowledge" | "confirm" | "hold") expr ["when" expr]  | "end" "when" expr
 //!           | "states" "{" { NAME [":" {"start" | "accept"}] } "}"
 //!           | "on" NAME block

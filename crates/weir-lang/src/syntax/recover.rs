@@ -88,7 +88,7 @@ impl Parser<'_> {
         let (next, after) = (self.peek_at(1), self.peek_at(2));
         match word {
             "header" | "vars" | "packet" | "count" | "prepare" | "states" => next == T::BraceOpen,
-            "alias" | "let" => next == T::Name && after == T::Assign,
+            "alias" | "let" | "assembled" => next == T::Name && after == T::Assign,
             "payload" => next == T::Assign,
             "instance" => next == T::ParenOpen,
             "each" => next == T::Name && after == T::BraceOpen,

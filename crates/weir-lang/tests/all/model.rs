@@ -193,7 +193,7 @@ fn the_internet_stack_has_its_layers_edges_and_keys() {
     assert_eq!(stack.edges.iter().filter(|edge| name(edge.to) == "tcp").count(), 8);
     let repeat =
         |wanted: &str| stack.layers.iter().find(|one| one.protocol.name == wanted).map(|one| one.repeat_max);
-    assert_eq!((repeat("vlan"), repeat("arp")), (Some(8), Some(1)));
+    assert_eq!((repeat("vlan"), repeat("arp")), (Some(32), Some(1)));
     assert_eq!(stack.dispatch.iter().map(|(layer, ..)| name(*layer)).collect::<Vec<_>>(), ["ip", "ipv6"]);
 }
 

@@ -504,3 +504,22 @@ fn handlers_receive_packets_as_they_arrive() {
     drop(engine);
     assert_eq!(seen, lengths, "callbacks receive held packets");
 }
+
+/// The Next Header of the first fragment counts, whatever the others say (RFC 8200, section 4.5), and in whatever
+/// order they come.
+#[test]
+fn the_next_header_of_the_first_fragment_counts() {
+    let payload = udp((1000, 2000), b"a question of three fragments");
+    let parts: Vec<&[u8]> = payload.chunks(16).collect();
+    let fragment = |n: usize, next: u8| {
+        let part = ipv6_fragment(next, 16 * n as u16, n + 1 < parts.len(), 7, parts[n]);
+        MemoryPacket::ethernet(ethernet(0x86dd, &ipv6((V6[0], V6[1]), 44, &part)))
+    };
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+        for others in [17, 6, 58, 0] {
+            let packets: Vec<MemoryPacket> =
+                order.iter().map(|&n| fragment(n, if n == 0 { 17 } else { others })).collect();
+            assert_eq!(numbers("udp.dst_port == 2000", &packets), [0, 1, 2], "{order:?} {others}");
+        }
+    }
+}
