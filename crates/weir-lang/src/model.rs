@@ -397,8 +397,8 @@ pub struct Sequence {
     /// The first number of the other side, as the sender of the packet knows it, if the condition holds. It
     /// replaces the first number seen, unless numbers of the other side have passed.
     pub confirm: Option<(Expr, Option<Expr>)>,
-    /// Derived values of an assembled datagram, which layers above have in the place of those of the packet that
-    /// completed it.
+    /// Derived values of an assembled datagram, which layers above have in the place of those of the packet
+    /// that completed it.
     pub assembled: Vec<(LetId, Expr)>,
     /// The number of the packet's own numbers that count only once the other side has acknowledged some of
     /// them, if the condition holds.

@@ -75,8 +75,8 @@ impl<'a> Address<'a> {
 ///
 /// # Safety
 /// The type is `repr(C)` and has the layout that the kernel has for its call. Its addresses are of type
-/// [`Address`], and lead to as many bytes as the kernel reads or writes there: the sizes that stand beside them,
-/// or those of the keys and values of the map.
+/// [`Address`], and lead to as many bytes as the kernel reads or writes there: the sizes that stand beside
+/// them, or those of the keys and values of the map.
 unsafe trait Attributes {}
 
 #[repr(C)]
@@ -167,8 +167,8 @@ unsafe impl Attributes for ProgramLoad<'_> {}
 
 fn call<T: Attributes>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
     let bytes = size_of::<T>();
-    // SAFETY: the kernel accesses `bytes` bytes of attributes, and the memory behind their addresses, which is
-    // borrowed and large enough (`Attributes`).
+    // SAFETY: the kernel accesses `bytes` bytes of attributes, and the memory behind their addresses, which
+    // is borrowed and large enough (`Attributes`).
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -1,11 +1,11 @@
 //! Inserts a segment: decides whether it is next, a retransmission, or kept, and which bytes win in overlaps.
 
+use super::awaited::AWAITING_MAX;
 use super::budget::{Assembly, Budget, within_kept};
 use super::frame::{FrameRef, KeptFrame};
 use super::piece::{Coming, Piece};
 use super::policy::{Policy, Rule};
 use super::queue::Meeting;
-use super::turn::AWAITING_MAX;
 use super::vars::Hot;
 use super::{Kept, Kind, Reassembler, State, stream_key};
 use crate::counters::SequenceCounters;

@@ -1,10 +1,10 @@
 //! What is kept of the directions of flows. A direction of which nothing is kept has no entry here.
 
+use super::awaited::Awaited;
 use super::budget::Budget;
 use super::ends::Ends;
 use super::piece::Piece;
 use super::queue::Queue;
-use super::turn::Awaited;
 use super::vars::Hot;
 use crate::table::BuildIdHasher;
 use std::collections::HashMap;

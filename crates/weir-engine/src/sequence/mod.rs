@@ -12,8 +12,8 @@
 //! * `insert`: inserts a segment. `piece`: a segment. `queue`: kept pieces. `budget`: their cost; references
 //!   and copies.
 //! * `bounds`: the first and the last number, as the layer knows them. `ends`: ends that the receiver has not
-//!   confirmed yet. `kept`: what is kept of a direction.
-//! * `turn`: segments that wait for bytes of the other direction that they acknowledge.
+//!   confirmed yet; `judge`: what is said of them. `kept`: what is kept of a direction.
+//! * `turn`, `awaited`: segments that wait for bytes of the other direction that they acknowledge.
 //! * `policy`: which bytes win if segments overlap.  `frame`: packets of kept segments, on demand.
 //!
 //! A sequence works in one of two ways. *Passing* (TCP): in-order bytes pass, out-of-order bytes are queued,
@@ -23,6 +23,7 @@
 //! If the first segment seen was not the first sent (reordering at the very start of a capture), the segments
 //! before it are out of window.
 
+mod awaited;
 mod bounds;
 mod budget;
 mod ends;
@@ -30,6 +31,7 @@ mod ends;
 mod ends_tests;
 mod frame;
 mod insert;
+mod judge;
 mod kept;
 mod piece;
 pub mod policy;
@@ -45,17 +47,17 @@ pub mod vars;
 
 pub use frame::{FrameRef, KeptFrame};
 pub use insert::{Inserted, Segment};
+pub use piece::Passed;
 pub use policy::{Policies, Policy};
 pub use vars::{Hot, SequenceVars};
 
 use crate::counters::SequenceCounters;
+use awaited::AWAITING_MAX;
 use budget::{Assembly, Budget};
 use ends::End;
 use kept::{Kept, KeptDirections};
 use piece::PIECE_COST;
 use std::fmt;
-use std::sync::Arc;
-use turn::AWAITING_MAX;
 use weir_ir::abi::{FlowRecord, Layout, Ordered, Slice};
 use weir_ir::graph::{Graph, Sequence, SequenceDecl};
 use weir_ir::sequence::{ACKNOWLEDGES, ENDED, EXPECTED, FINISHED, QUEUED, RETAINED, UNAWAITED};
@@ -170,17 +172,6 @@ pub struct Verdict {
 pub(crate) fn waiting_cost(bytes: &[u8], frame: Option<FrameRef<'_>>) -> usize {
     let own = frame.map_or(bytes.len(), |frame| size_of::<KeptFrame>() + frame.bytes.len().max(bytes.len()));
     own + PIECE_COST
-}
-
-/// Kept bytes that are next in order.
-#[derive(Debug)]
-pub struct Passed {
-    /// The bytes, and the values stored with them.
-    pub ordered: Ordered,
-    /// The packet that the bytes came in, if it was [kept](Segment::frame).
-    pub frame: Option<Arc<KeptFrame>>,
-    /// Whether other bytes of that packet have passed before.
-    pub is_repeated: bool,
 }
 
 /// What became of a direction's numbers. They count bytes, without the FIN.
@@ -478,7 +469,7 @@ impl Reassembler {
         let limit = kept.ends.limit();
         if first >= limit {
             // A FIN, without its bytes, which have passed or are missing.
-            let Some(&End { metas, .. }) = kept.ends.first() else { return None };
+            let &End { metas, .. } = kept.ends.first()?;
             kept.ends.tell();
             kept.pass_to(first, &mut hot, state.mask);
             state.vars.write(flow.data, side, hot);

@@ -1,6 +1,5 @@
 //! A segment before and after it is kept: its sequence numbers, and its bytes.
 
-use super::Passed;
 use super::frame::KeptFrame;
 use std::sync::Arc;
 use weir_ir::abi::{METAS_MAX, Ordered, Slice};
@@ -111,6 +110,17 @@ impl<'a> Coming<'a> {
         let captured = self.bytes.len() as u64;
         (to - from, &self.bytes[from.min(captured) as usize..to.min(captured) as usize])
     }
+}
+
+/// Kept bytes that are next in order.
+#[derive(Debug)]
+pub struct Passed {
+    /// The bytes, and the values stored with them.
+    pub ordered: Ordered,
+    /// The packet that the bytes came in, if it was [kept](Segment::frame).
+    pub frame: Option<Arc<KeptFrame>>,
+    /// Whether other bytes of that packet have passed before.
+    pub is_repeated: bool,
 }
 
 /// Bytes that each piece costs besides its own: its slot, the same again because the queue grows by doubling,

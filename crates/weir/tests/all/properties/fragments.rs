@@ -505,8 +505,8 @@ fn handlers_receive_packets_as_they_arrive() {
     assert_eq!(seen, lengths, "callbacks receive held packets");
 }
 
-/// The Next Header of the first fragment counts, whatever the others say (RFC 8200, section 4.5), and in whatever
-/// order they come.
+/// The Next Header of the first fragment counts, whatever the others say (RFC 8200, section 4.5), and in
+/// whatever order they come.
 #[test]
 fn the_next_header_of_the_first_fragment_counts() {
     let payload = udp((1000, 2000), b"a question of three fragments");
