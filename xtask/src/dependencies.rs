@@ -89,9 +89,12 @@ fn allows(expression: &str, is_allowed: &mut dyn FnMut(&str) -> bool) -> bool {
         Some(inner) => allows(inner, is_allowed),
         None => is_allowed(term),
     };
-    let all: Vec<bool> =
-        any.iter().map(|all| all.iter().fold(true, |so_far, term| met(term, is_allowed) && so_far)).collect();
-    all.contains(&true)
+    let mut meets = |all: &Vec<String>| {
+        let each: Vec<bool> = all.iter().map(|term| met(term, is_allowed)).collect();
+        !each.contains(&false)
+    };
+    let any: Vec<bool> = any.iter().map(&mut meets).collect();
+    any.contains(&true)
 }
 
 #[cfg(test)]

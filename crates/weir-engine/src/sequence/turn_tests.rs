@@ -4,6 +4,7 @@
 use super::tests::graph;
 use super::*;
 use proptest::prelude::*;
+use std::sync::Arc;
 use weir_ir::abi::{SEQ_FORCED, SEQ_ORDERED};
 use weir_ir::graph::Table;
 use weir_packet::Direction::{Originator, Responder};
