@@ -150,6 +150,13 @@ pub(crate) unsafe extern "C" fn sum16(address: u64, bytes: u64, offset: u64, len
     weir_ir::checksum::sum16(all, offset, length, first)
 }
 
+/// Whether a range of a buffer is a list of items. Cannot panic either.
+pub(crate) unsafe extern "C" fn items_fit(address: u64, bytes: u64, offset: u64, length: u64) -> u64 {
+    // SAFETY: as in `search`.
+    let all = unsafe { cut(address, bytes, 0, bytes) };
+    u64::from(weir_ir::items::items_fit(all, offset, length))
+}
+
 /// The first bytes of a range of a buffer as a number. Cannot panic either.
 pub(crate) unsafe extern "C" fn excerpt(address: u64, bytes: u64, offset: u64, length: u64) -> u64 {
     // SAFETY: as in `search`.

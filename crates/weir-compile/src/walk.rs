@@ -83,6 +83,7 @@ fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {
     match expr {
         Expr::Not(e) | Expr::In(e, _) => walk(e, f),
         Expr::Sum16(args) => args.iter().for_each(|e| walk(e, f)),
+        Expr::ItemsFit(args) => args.iter().for_each(|e| walk(e, f)),
         Expr::Binary(_, a, b) => [a, b].into_iter().for_each(|e| walk(e, f)),
         Expr::Choose(a, b, c) => [a, b, c].into_iter().for_each(|e| walk(e, f)),
         _ => {}

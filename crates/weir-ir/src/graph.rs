@@ -69,7 +69,7 @@
 //!             | deliver v side v gap v bytes v v v
 //!             | v = messages v side v            | v = next_messages v wanted v
 //!             | v = whole_value N
-//!             | v = sum16 v v v v                | v = (keep | excerpt) v v v | refuel fuel
+//!             | v = sum16 v v v v                | v = (keep | excerpt | items_fit) v v v | refuel fuel
 //!             | emit event [flow v] (v,*)        | store out v
 //! terminator  = jump target                      | branch v, target, target
 //!             | switch v, (NUMBER : target,)* else target

@@ -24,6 +24,7 @@ pub mod excerpt;
 pub mod fast_path;
 pub mod graph;
 pub mod interpret;
+pub mod items;
 pub mod kernel_flows;
 pub mod key;
 pub mod lengths;

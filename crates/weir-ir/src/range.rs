@@ -78,6 +78,7 @@ impl Ranges {
             Op::Select(_, a, b) => self.max(*a).max(self.max(*b)),
             Op::Length(_) => BUFFER_BYTES_MAX,
             Op::Sum16 { .. } => u64::from(u16::MAX),
+            Op::ItemsFit { .. } => 1,
             Op::Load { format, .. } => ones(format.width.bytes() * 8),
             Op::Meta(Meta::WireBytes | Meta::CapturedBytes) => BUFFER_BYTES_MAX,
             Op::Meta(Meta::Link | Meta::Interface) => u64::from(u16::MAX),

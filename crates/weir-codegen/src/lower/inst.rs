@@ -197,7 +197,9 @@ impl Lowering<'_> {
                 return Parts::Two(field(offset_of!(Bytes, address)), field(offset_of!(Bytes, length)));
             }
             Op::Member { set, high, low } => self.member(*set, *high, *low),
-            Op::Search { .. } | Op::Sum16 { .. } | Op::Excerpt { .. } => self.over_bytes(op),
+            Op::Search { .. } | Op::Sum16 { .. } | Op::ItemsFit { .. } | Op::Excerpt { .. } => {
+                self.over_bytes(op)
+            }
             Op::Get { flow, var, side } => {
                 let (address, offset) = self.variable(*flow, *var, *side);
                 let ty = self.type_of_variable(*var);
@@ -223,6 +225,11 @@ impl Lowering<'_> {
                 let (address, bytes) = self.buf(*buf);
                 let words = [address, bytes, self.one(*offset), self.one(*length)];
                 self.call(host::excerpt as *const () as usize, &words, true).expect("a result")
+            }
+            Op::ItemsFit { buf, offset, length } => {
+                let (address, bytes) = self.buf(*buf);
+                let words = [address, bytes, self.one(*offset), self.one(*length)];
+                self.call(host::items_fit as *const () as usize, &words, true).expect("a result")
             }
             Op::Sum16 { buf, offset, length, first } => {
                 let (address, bytes) = self.buf(*buf);

@@ -55,6 +55,13 @@ impl Lower<'_> {
                 let offset = self.b.binary(BinaryOp::Add, start, offset);
                 self.b.one(Op::Sum16 { buf, offset, length, first })
             }
+            Expr::ItemsFit(args) => {
+                let start = self.vars(id).start.expect("declared");
+                let (buf, start) = (self.b.read(self.buf), self.b.read(start));
+                let [offset, length] = [0, 1].map(|place| self.int(id, &args[place]));
+                let offset = self.b.binary(BinaryOp::Add, start, offset);
+                self.b.one(Op::ItemsFit { buf, offset, length })
+            }
             Expr::Strict => self.b.int(u64::from(self.need.strict)),
             Expr::Unwanted => {
                 let unwanted = self.is_unwanted();
@@ -211,9 +218,14 @@ impl Lower<'_> {
                 self.b.read(known)
             }
             Expr::Not(inner) | Expr::In(inner, _) => self.is_known(id, inner),
-            Expr::Sum16(parts) => {
+            Expr::Sum16(_) | Expr::ItemsFit(_) => {
+                let parts: &[Expr] = match expr {
+                    Expr::Sum16(parts) => &parts[..],
+                    Expr::ItemsFit(parts) => &parts[..],
+                    _ => &[],
+                };
                 let mut all = self.b.bool(true);
-                for part in parts.iter() {
+                for part in parts {
                     let known = self.is_known(id, part);
                     all = self.b.binary(BinaryOp::And, all, known);
                 }
@@ -272,6 +284,7 @@ pub(super) fn is_truth(protocol: &Protocol, expr: &Expr) -> bool {
         Expr::Not(_)
         | Expr::In(..)
         | Expr::Present(_)
+        | Expr::ItemsFit(_)
         | Expr::Strict
         | Expr::Unwanted
         | Expr::InState(_)

@@ -543,6 +543,7 @@ fn bound(layer: &Layer, expr: &Expr) -> u64 {
         | Expr::Originator
         | Expr::Not(_)
         | Expr::In(..)
+        | Expr::ItemsFit(_)
         | Expr::Strict
         | Expr::Unwanted => 1,
         Expr::Sum16(..) => u64::from(u16::MAX),

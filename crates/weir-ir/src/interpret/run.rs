@@ -6,6 +6,7 @@ use crate::abi::{Continuation, FlowRecord, Host, REVERSED, Slice, Step};
 use crate::checksum::sum16;
 use crate::excerpt::excerpt;
 use crate::graph::{Block, Graph, Inst, Meta, NumberFormat, Op, Target, Terminator, Type, Value};
+use crate::items::items_fit;
 use crate::liveness::words_of_bools;
 use weir_packet::PacketMeta;
 
@@ -234,6 +235,9 @@ impl<'a, 't> Run<'a, 't> {
             }
             Op::Sum16 { buf, offset, length, first } => {
                 sum16(self.bytes(*buf), self.int(*offset), self.int(*length), self.int(*first))
+            }
+            Op::ItemsFit { buf, offset, length } => {
+                u64::from(items_fit(self.bytes(*buf), self.int(*offset), self.int(*length)))
             }
             Op::Excerpt { buf, offset, length } => {
                 excerpt(cut(self.bytes(*buf), self.int(*offset), self.int(*length)))

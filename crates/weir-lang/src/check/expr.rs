@@ -125,6 +125,9 @@ impl Resolver<'_> {
         if name.text == "sum16" && !self.scope.constants.has_function("sum16") {
             return self.sum16(args, span);
         }
+        if name.text == "items_fit" && !self.scope.constants.has_function("items_fit") {
+            return self.items_fit(args, span);
+        }
         match self.scope.constants.call(name, args, span) {
             Ok(body) => self.number(&body),
             Err(wrong) => {
@@ -142,15 +145,35 @@ impl Resolver<'_> {
             self.diagnostics.push(diagnostic.help("write `sum16(offset, length, number)`"));
             return Value::unknown();
         };
-        if self.place.lacks_packet() {
-            return self.no_packet("sum16", span);
-        }
-        if self.place.is_header() {
-            let help = "lengths and conditions of a header can only use earlier fields";
-            return self.not_here("sum16", "only known after the header", help, span);
+        if let Some(wrong) = self.not_over_bytes("sum16", span) {
+            return wrong;
         }
         let args = [offset, length, first].map(|expr| self.number(expr).expr);
         Value::number(Expr::Sum16(Box::new(args)), Range::of_bits(16))
+    }
+
+    /// `items_fit(offset, length)`
+    fn items_fit(&mut self, args: &[ast::Expr], span: Span) -> Value {
+        let [offset, length] = args else {
+            let message = format!("`items_fit` is a function of 2 values, {} given", args.len());
+            let diagnostic = Diagnostic::error(codes::BAD_EXPRESSION, message).at(span);
+            self.diagnostics.push(diagnostic.help("write `items_fit(offset, length)`"));
+            return Value::unknown();
+        };
+        if let Some(wrong) = self.not_over_bytes("items_fit", span) {
+            return wrong;
+        }
+        let args = [offset, length].map(|expr| self.number(expr).expr);
+        Value::number(Expr::ItemsFit(Box::new(args)), Range::TRUTH)
+    }
+
+    /// The mistake if a function over a packet's bytes stands where the bytes are not known.
+    fn not_over_bytes(&mut self, name: &str, span: Span) -> Option<Value> {
+        if self.place.lacks_packet() {
+            return Some(self.no_packet(name, span));
+        }
+        let help = "lengths and conditions of a header can only use earlier fields";
+        self.place.is_header().then(|| self.not_here(name, "only known after the header", help, span))
     }
 
     fn lookup(&mut self, name: &ast::Name, inner: &ast::Expr) -> Value {
@@ -578,6 +601,7 @@ fn parts(expr: &Expr) -> Vec<&Expr> {
         Expr::Not(a) | Expr::In(a, _) => vec![a],
         Expr::Binary(_, a, b) => vec![a, b],
         Expr::Sum16(args) => args.iter().collect(),
+        Expr::ItemsFit(args) => args.iter().collect(),
         Expr::Choose(a, b, c) => vec![a, b, c],
         _ => vec![],
     }

@@ -151,6 +151,7 @@ impl Maker<'_> {
                 self.one(Op::Search { pattern, buf, offset, length });
                 let (length, first) = (self.offset(), self.int());
                 self.one(Op::Sum16 { buf, offset, length, first });
+                self.one(Op::ItemsFit { buf, offset, length: first });
                 self.one(Op::Excerpt { buf, offset: length, length: first });
             }
             _ => {

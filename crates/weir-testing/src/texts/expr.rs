@@ -68,12 +68,16 @@ impl Author<'_, '_> {
             let atom = if self.choices.chance(30) { self.literal() } else { self.name(place) };
             return Written(atom, POWER_ATOM);
         }
-        match self.choices.below(17) {
+        match self.choices.below(18) {
+            17 if !matches!(place, Place::Function | Place::Header) => {
+                let [offset, length] = [(); 2].map(|()| self.number(place, depth - 1));
+                Written(format!("items_fit({offset}, ({length}) & 63)"), POWER_ATOM)
+            }
             16 if !matches!(place, Place::Function | Place::Header) => {
                 let [offset, length, first] = [(); 3].map(|()| self.number(place, depth - 1));
                 Written(format!("sum16({offset}, ({length}) & 63, {first})"), POWER_ATOM)
             }
-            16 => Written(self.literal(), POWER_ATOM),
+            16 | 17 => Written(self.literal(), POWER_ATOM),
             0..3 => self.expr(place, 0),
             3..8 => {
                 let (op, power) = self.choices.pick(&ARITHMETIC);

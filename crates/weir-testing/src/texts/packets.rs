@@ -369,7 +369,7 @@ impl Builder<'_, '_, '_> {
             Expr::LayerLength => 9 + (seen.end - seen.start) as u64 / 8,
             Expr::HeaderLength => (seen.end - seen.start) as u64 / 8,
             // Their values do not matter here.
-            Expr::Sum16(_) | Expr::Strict | Expr::Unwanted | Expr::Time => 0,
+            Expr::Sum16(_) | Expr::ItemsFit(_) | Expr::Strict | Expr::Unwanted | Expr::Time => 0,
             Expr::Cursor => (frame.bits.len() - seen.start) as u64 / 8,
             Expr::Not(inner) => u64::from(self.value(frame, at, inner) == 0),
             Expr::Binary(op, a, b) => compute(*op, self.value(frame, at, a), self.value(frame, at, b)),

@@ -108,7 +108,7 @@ fn blank_lines_before_the_first_line_hide_no_text_protocol() {
                 continue;
             }
             let plain = found(conversation(&talk, b"")).0;
-            for blank in ["\r\n".repeat(1), "\n".repeat(3), "\r\n".repeat(50), "\r\n".repeat(9000)] {
+            for blank in ["\r\n".to_owned(), "\n".repeat(3), "\r\n".repeat(50), "\r\n".repeat(9000)] {
                 let behind = found(conversation(&talk, blank.as_bytes())).0;
                 assert!(
                     behind >= plain.min(1),

@@ -134,6 +134,28 @@ fn what_the_receiver_would_not_take_is_in_no_stream() {
     }
 }
 
+/// Hosts discard datagrams with broken options (RFC 791, 3.1).
+#[test]
+fn datagrams_with_broken_options_carry_nothing() {
+    let segment = |options: &[u8], numbers: (u32, u32), flags: u8, payload: &[u8]| {
+        let segment = tcp(PORTS.into(), numbers.0, numbers.1, flags, &[], payload);
+        MemoryPacket::ethernet(ethernet(0x0800, &ipv4((V4[0], V4[1]), 6, 1, 0x4000, options, &segment)))
+    };
+    for (options, is_broken) in [([0x94, 9, 0, 0], true), ([1, 1, 1, 0x94], true), ([0x94, 4, 0, 0], false)] {
+        let packets = [
+            segment(&[], (100, 0), SYN, b""),
+            packet(&HANDSHAKE[1]),
+            segment(&[], (101, 501), ACK, b""),
+            segment(&options, (101, 501), ACK | PSH, b"decoy"),
+            segment(&[], (101, 501), ACK | PSH, b"truth"),
+            packet(&Segment(SERVER, 501, 106, ACK, None, b"", Sum::Good)),
+        ];
+        let [strict, fast] = [true, false].map(|strict| streams(&packets, strict)[CLIENT].clone());
+        assert_eq!(strict, if is_broken { "truth" } else { "decoy" }, "{options:?}");
+        assert_eq!(fast, "decoy");
+    }
+}
+
 /// A receiver without a key for a connection drops segments with a signature (and one with a key those
 /// without).
 #[test]
