@@ -586,6 +586,38 @@ mod tests {
     }
 
     #[test]
+    fn merged_rows_are_read_as_whole_rows() {
+        let (absent, number) = (|| Value::Absent, Value::Unsigned);
+        let mut merged = Batch::new(4);
+        merged.add_to(&[0, 3]).push(Cell::Unsigned(1));
+        let mut row = merged.add_to(&[1, 2]);
+        row.push(Cell::Unsigned(2));
+        row.push(Cell::Unsigned(3));
+        drop(row);
+        merged.add().push(Cell::Unsigned(4));
+        let rows = [
+            vec![number(1), absent(), absent(), absent()],
+            vec![absent(), number(2), number(3), absent()],
+            vec![number(4), absent(), absent(), absent()],
+        ];
+        assert_eq!(read(&merged), rows);
+        assert_eq!(merged.row(1).present().map(|(at, _)| at).collect::<Vec<_>>(), [1, 2]);
+        let mut copy = Batch::default();
+        copy.push(&rows[0]);
+        copy.extend(&merged, 0..3, None);
+        assert_eq!(read(&copy)[1..], rows);
+        let mut chosen = Batch::default();
+        chosen.extend(&merged, 1..9, Some(&[2, 0]));
+        assert_eq!(read(&chosen), [[number(3), absent()], [absent(), number(4)]]);
+        let mut around = Batch::new(6);
+        around.add_around(&[Cell::Bool(true)], merged.row(1), &[Cell::Bool(false)]);
+        let whole = [Value::Bool(true), absent(), number(2), number(3), absent(), Value::Bool(false)];
+        assert_eq!(read(&around), [whole]);
+        merged.clear();
+        assert!(merged.is_empty() && merged.columns() == 4 && merged.bytes() == 0);
+    }
+
+    #[test]
     fn cells_are_written_as_text() {
         let texts: Vec<String> = values()
             .iter()
