@@ -191,8 +191,8 @@ impl Builder {
         }
     }
 
-    /// Adds a value and returns the bytes it may need, at least [`NULL_BYTES`]; `None` if its type differs. A text column accepts
-    /// every type.
+    /// Adds a value and returns the bytes it may need, at least [`NULL_BYTES`]; `None` if its type differs. A
+    /// text column accepts every type.
     fn push(&mut self, value: Cell<'_>, scratch: &mut String) -> Option<usize> {
         match (self, value) {
             (Self::Bool(column), Cell::Bool(v)) => column.append_value(v),
