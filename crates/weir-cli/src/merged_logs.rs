@@ -9,10 +9,25 @@ use weir::{ColumnMask, Log};
 struct MergedLog {
     log: Log,
     columns: Vec<Column>,
-    /// By column of the union: the log's column.
-    sources: Vec<Option<usize>>,
+    /// The columns of the union that rows of the log have cells in, ascending.
+    places: Vec<usize>,
+    /// For each of `places`: where its cell comes from.
+    sources: Vec<Source>,
     /// The log's columns that have none in the union: their values go into the column `session`.
     others: Vec<usize>,
+}
+
+/// Where a cell of a merged row comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// The name of the log.
+    Path,
+    /// A column of the log.
+    Column(usize),
+    /// The protocol that carries the session, which comes after the log's own values.
+    Carrier,
+    /// The text of the log's other columns.
+    Session,
 }
 
 /// Merges rows of several logs into one table.
@@ -21,6 +36,8 @@ pub struct Union {
     /// if narrow.
     pub columns: Vec<Column>,
     logs: Vec<MergedLog>,
+    /// By number of a protocol: the index of its log.
+    by_protocol: Vec<Option<usize>>,
     is_narrow: bool,
     /// Index of the column for the protocol that carries the session.
     carrier: Option<usize>,
@@ -50,25 +67,40 @@ impl Union {
                 }
             }
         }
+        let carrier = columns.iter().position(|column| column.name == "proto");
         let merged = |log: Log| {
             let own = log.columns();
-            let source = |union: &Column| own.iter().position(|column| column.name == union.name);
-            let sources = columns.iter().map(source).collect();
+            let source = |(at, union): (usize, &Column)| {
+                let source = match own.iter().position(|column| column.name == union.name) {
+                    _ if at == 0 => Source::Path,
+                    _ if is_narrow && at + 1 == columns.len() => Source::Session,
+                    Some(column) => Source::Column(column),
+                    None if Some(at) == carrier => Source::Carrier,
+                    None => return None,
+                };
+                Some((at, source))
+            };
+            let (places, sources) = columns.iter().enumerate().filter_map(source).unzip();
             let is_other = |column: &Column| columns.iter().all(|union| union.name != column.name);
             let others = (0..own.len()).filter(|&at| is_other(&own[at])).collect();
-            MergedLog { log, sources, others, columns: own }
+            MergedLog { log, places, sources, others, columns: own }
         };
-        let logs = logs.into_iter().map(merged).collect();
-        let carrier = columns.iter().position(|column| column.name == "proto");
-        Self { columns, logs, is_narrow, carrier }
+        let logs: Vec<MergedLog> = logs.into_iter().map(merged).collect();
+        let log_of = |protocol: usize| logs.iter().position(|merged| merged.log.protocols.contains(protocol));
+        let by_protocol = (0..sessions.protocols().len()).map(log_of).collect();
+        Self { columns, logs, by_protocol, is_narrow, carrier }
     }
 
     /// The columns of the logs that these columns of the union need. The same mask applies to the rows of all
     /// logs.
     pub fn needed(&self, shown: ColumnMask) -> ColumnMask {
         let of_log = |merged: &MergedLog| -> Vec<usize> {
-            let sources = merged.sources.iter().enumerate().filter(|(at, _)| shown.contains(*at));
-            let mut needed: Vec<usize> = sources.filter_map(|(_, source)| *source).collect();
+            let sources = merged.places.iter().zip(&merged.sources).filter(|(at, _)| shown.contains(**at));
+            let column = |(_, source): (&usize, &Source)| match *source {
+                Source::Column(column) => Some(column),
+                Source::Path | Source::Carrier | Source::Session => None,
+            };
+            let mut needed: Vec<usize> = sources.filter_map(column).collect();
             if self.is_narrow {
                 needed.extend(&merged.others);
             }
@@ -84,9 +116,8 @@ impl Union {
 
     /// Adds the row of a session to `batch`; nothing for a protocol without a log.
     pub fn push(&self, batch: &mut Batch, protocol: usize, row: Row<'_>) {
-        let Some(merged) = self.logs.iter().find(|merged| merged.log.protocols.contains(protocol)) else {
-            return;
-        };
+        let log = self.by_protocol.get(protocol).copied().flatten();
+        let Some(merged) = log.and_then(|log| self.logs.get(log)) else { return };
         let mut session = String::new();
         for &at in &merged.others {
             let value = row.cell(at).value();
@@ -94,16 +125,14 @@ impl Union {
                 let _ = write!(session, "{}={} ", merged.columns[at].name, weir::io::json_text(&value));
             }
         }
-        // The carrier comes after the log's own values, if the row has one.
-        let carrier = self.carrier.filter(|_| row.len() > merged.columns.len());
-        let mut to = batch.add();
-        for (at, source) in merged.sources.iter().enumerate() {
-            to.push(match source {
-                _ if at == 0 => Cell::Text(merged.log.path),
-                _ if Some(at) == carrier => row.cell(merged.columns.len()),
-                _ if self.is_narrow && at + 1 == self.columns.len() => Cell::Text(session.trim_end()),
-                Some(source) => row.cell(*source),
-                None => Cell::Absent,
+        let mut to = batch.add_to(&merged.places);
+        for source in &merged.sources {
+            to.push(match *source {
+                Source::Path => Cell::Text(merged.log.path),
+                Source::Column(column) => row.cell(column),
+                // Absent if the rows have none.
+                Source::Carrier => row.cell(merged.columns.len()),
+                Source::Session => Cell::Text(session.trim_end()),
             });
         }
     }

@@ -113,7 +113,7 @@ impl Sorter {
         let sorted = self.take_sorted();
         if self.limit < sorted.order.len() {
             let first = &sorted.order[..self.limit];
-            first.iter().for_each(|&index| self.rows.add().extend(sorted.batch.row(index)));
+            first.iter().for_each(|&index| self.rows.add_around(&[], sorted.batch.row(index), &[]));
         }
         if self.limit >= sorted.order.len() || self.rows.bytes() > self.bytes_max / 2 {
             self.rows.clear();

@@ -32,9 +32,7 @@ impl RowSink for Named {
     fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
         self.tagged.clear();
         for index in rows {
-            let mut row = self.tagged.add();
-            row.push(Cell::Text(&self.name));
-            row.extend(batch.row(index));
+            self.tagged.add_around(&[Cell::Text(&self.name)], batch.row(index), &[]);
         }
         self.sink.batch(&self.tagged)
     }

@@ -153,9 +153,9 @@ impl View {
             Some(names) => {
                 named = Batch::new(batch.columns() + names.places().len());
                 for index in rows {
-                    let (mut writer, row) = (named.add(), batch.row(index));
-                    writer.extend(row);
-                    names.of_row(row).for_each(|cell| writer.push(cell));
+                    let row = batch.row(index);
+                    let names: Vec<Cell<'_>> = names.of_row(row).collect();
+                    named.add_around(&[], row, &names);
                 }
                 let all = 0..named.rows();
                 (&named, all)
@@ -208,7 +208,7 @@ impl Kept {
             if sorted.columns() == 0 {
                 sorted = Batch::new(row.len());
             }
-            sorted.add().extend(row);
+            sorted.add_around(&[], row, &[]);
             if sorted.rows() < SORTED_ROWS {
                 return Ok(());
             }

@@ -2,8 +2,8 @@
 
 use crate::no_columns;
 use arrow_array::builder::{
-    BinaryBuilder, BooleanBuilder, Float64Builder, ListBuilder, StringBuilder, StringDictionaryBuilder,
-    TimestampNanosecondBuilder, UInt64Builder,
+    ArrayBuilder, BinaryBuilder, BooleanBuilder, Float64Builder, ListBuilder, StringBuilder,
+    StringDictionaryBuilder, TimestampNanosecondBuilder, UInt64Builder,
 };
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -12,13 +12,16 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use weir_packet::{Batch, Cell, Column, ValueType};
+use weir_packet::{Batch, Cell, Column, Row, ValueType};
 
 /// Maximum number of rows of a batch.
 pub const ROWS_MAX: usize = 8192;
 
 /// Size limit of a batch in bytes: the row that reaches it ends the batch.
 pub const BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that a value needs at least, and an absent one too.
+const NULL_BYTES: usize = 8;
 
 /// The time zone of all times.
 const ZONE: &str = "UTC";
@@ -103,25 +106,29 @@ impl Arrays {
         let together = TOGETHER.min(TOGETHER_BYTES / each).max(1);
         while rows.start < rows.end && !self.is_full() {
             let count = rows.len().min(together).min(ROWS_MAX - self.rows);
-            let next = rows.start..rows.start + count;
-            for (index, column) in self.columns.iter_mut().enumerate() {
-                for row in next.clone() {
-                    let cell = batch.cell(row, index);
-                    match column.push(cell, &mut self.text) {
-                        Some(bytes) => self.bytes += bytes,
-                        None => {
-                            let (name, kind) = (&self.names[index], column.data_type());
-                            return Err(io::Error::other(format!(
-                                "column `{name}` is {kind}, and not {cell:?}"
-                            )));
-                        }
-                    }
-                }
+            for row in rows.start..rows.start + count {
+                self.push_row(batch.row(row))?;
             }
-            self.rows += count;
-            rows.start = next.end;
+            rows.start += count;
         }
         Ok(self.is_full())
+    }
+
+    /// Adds a row. Nulls are added before the next value of their column, and at the end: a row costs its own
+    /// values, however many columns there are.
+    fn push_row(&mut self, row: Row<'_>) -> io::Result<()> {
+        self.bytes += self.columns.len() * NULL_BYTES;
+        for (index, cell) in row.present() {
+            let column = &mut self.columns[index];
+            column.pad(self.rows);
+            let Some(bytes) = column.push(cell, &mut self.text) else {
+                let (name, kind) = (&self.names[index], column.data_type());
+                return Err(io::Error::other(format!("column `{name}` is {kind}, and not {cell:?}")));
+            };
+            self.bytes += bytes - NULL_BYTES;
+        }
+        self.rows += 1;
+        Ok(())
     }
 
     fn is_full(&self) -> bool {
@@ -133,7 +140,9 @@ impl Arrays {
         if self.rows == 0 {
             return Ok(None);
         }
+        let rows = self.rows;
         (self.rows, self.bytes) = (0, 0);
+        self.columns.iter_mut().for_each(|column| column.pad(rows));
         let arrays = self.columns.iter_mut().map(Builder::finish).collect();
         RecordBatch::try_new(Arc::clone(&self.schema), arrays).map(Some)
     }
@@ -182,11 +191,10 @@ impl Builder {
         }
     }
 
-    /// Adds a value and returns the bytes it may need; `None` if its type differs. A text column accepts
-    /// every type.
+    /// Adds a value and returns the bytes it may need, at least [`NULL_BYTES`]; `None` if its type differs. A
+    /// text column accepts every type.
     fn push(&mut self, value: Cell<'_>, scratch: &mut String) -> Option<usize> {
         match (self, value) {
-            (column, Cell::Absent) => column.push_null(),
             (Self::Bool(column), Cell::Bool(v)) => column.append_value(v),
             (Self::Unsigned(column), Cell::Unsigned(v)) => column.append_value(v),
             (Self::Fraction(column), Cell::Fraction(v)) => column.append_value(v),
@@ -213,20 +221,40 @@ impl Builder {
             }
             _ => return None,
         }
-        Some(8)
+        Some(NULL_BYTES)
     }
 
-    fn push_null(&mut self) {
+    /// Adds nulls, up to this number of values.
+    fn pad(&mut self, rows: usize) {
+        let nulls = rows - self.len();
+        if nulls == 0 {
+            return;
+        }
         match self {
-            Self::Bool(column) => column.append_null(),
-            Self::Unsigned(column) => column.append_null(),
-            Self::Fraction(column) | Self::Interval(column) => column.append_null(),
-            Self::Time(column) => column.append_null(),
-            Self::Text(column) => column.append_null(),
-            Self::Dictionary(column) => column.append_null(),
-            Self::Bytes(column) => column.append_null(),
-            Self::Texts(column) => column.append_null(),
-            Self::Numbers(column) => column.append_null(),
+            Self::Bool(column) => column.append_nulls(nulls),
+            Self::Unsigned(column) => column.append_nulls(nulls),
+            Self::Fraction(column) | Self::Interval(column) => column.append_nulls(nulls),
+            Self::Time(column) => column.append_nulls(nulls),
+            Self::Text(column) => column.append_nulls(nulls),
+            Self::Dictionary(column) => column.append_nulls(nulls),
+            Self::Bytes(column) => column.append_nulls(nulls),
+            Self::Texts(column) => column.append_nulls(nulls),
+            Self::Numbers(column) => column.append_nulls(nulls),
+        }
+    }
+
+    /// Number of values.
+    fn len(&self) -> usize {
+        match self {
+            Self::Bool(column) => column.len(),
+            Self::Unsigned(column) => column.len(),
+            Self::Fraction(column) | Self::Interval(column) => column.len(),
+            Self::Time(column) => column.len(),
+            Self::Text(column) => column.len(),
+            Self::Dictionary(column) => column.len(),
+            Self::Bytes(column) => column.len(),
+            Self::Texts(column) => column.len(),
+            Self::Numbers(column) => column.len(),
         }
     }
 

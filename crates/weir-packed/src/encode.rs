@@ -32,7 +32,9 @@ fn folded(difference: u64) -> u64 {
 
 /// Appends the cells of a column: their presence, then the values of those that are present.
 pub(crate) fn push_column(out: &mut Vec<u8>, batch: &Batch, column: usize, value_type: ValueType) {
-    let cells = || (0..batch.rows()).map(move |row| batch.cell(row, column));
+    let stored = batch.column(column);
+    let absent = if stored.is_none() { batch.rows() } else { 0 };
+    let cells = || stored.clone().into_iter().flatten().chain(std::iter::repeat_n(Cell::Absent, absent));
     if cells().all(Cell::is_present) {
         out.push(1);
     } else {

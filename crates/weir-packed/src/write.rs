@@ -3,8 +3,13 @@
 use crate::encode::{is_stored, push_bytes, push_column, push_number};
 use crate::{COLUMNS, ELEMENTS_MAX, END, MAGIC, ROWS, ROWS_MAX, TYPES, VERSION, WRITTEN_BYTES};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::ops::Range;
-use weir_packet::{Batch, Cell, Column, RowSink};
+use weir_packet::{Batch, Cell, Column, Row, RowSink};
+
+/// Bytes that a cell counts for, without its texts and lists. Absent ones count too, so that a reader meets
+/// blocks of a bounded number of cells.
+const CELL_BYTES: usize = 9;
 
 /// Writes packed rows. Each write to the output is a whole block, so that a file is readable up to its last
 /// block at any time.
@@ -12,6 +17,8 @@ pub struct PackedSink<W> {
     out: W,
     columns: Vec<Column>,
     batch: Batch,
+    /// Bytes that the rows of `batch` count for.
+    bytes: usize,
     block: Vec<u8>,
     column: Vec<u8>,
     log: String,
@@ -27,7 +34,7 @@ impl<W: Write> PackedSink<W> {
     /// Writes to `out`, which needs no buffering; `log` is the name of the log, or empty.
     pub fn new(out: W, log: &str) -> Self {
         let (columns, batch) = (vec![], Batch::default());
-        Self { out, columns, batch, block: vec![], column: vec![], log: log.to_string() }
+        Self { out, columns, batch, bytes: 0, block: vec![], column: vec![], log: log.to_string() }
     }
 
     /// Writes what is in `block`: its kind, its length, its bytes, and the checksum of all of these.
@@ -42,16 +49,17 @@ impl<W: Write> PackedSink<W> {
         self.out.write_all(&bytes)
     }
 
-    /// Checks that readers accept a row.
-    fn check(&self, batch: &Batch, row: usize) -> io::Result<()> {
-        let mut elements = 0;
-        for (at, column) in self.columns.iter().enumerate() {
-            let cell = batch.cell(row, at);
+    /// Checks that readers accept a row. Returns the bytes that the row counts for.
+    fn check(&self, row: Row<'_>) -> io::Result<usize> {
+        let (mut elements, mut bytes) = (0, self.columns.len() * CELL_BYTES);
+        for (at, cell) in row.present() {
+            let Some(column) = self.columns.get(at) else { break };
             elements += match cell {
                 Cell::Numbers(numbers) => numbers.len(),
                 Cell::Texts(texts) => texts.len(),
                 _ => 0,
             };
+            bytes += data_bytes(cell);
             if !is_stored(cell, column.value_type) {
                 let name = &column.name;
                 return Err(io::Error::other(format!(
@@ -64,7 +72,7 @@ impl<W: Write> PackedSink<W> {
                 "the lists of a row have more than {ELEMENTS_MAX} elements"
             )));
         }
-        Ok(())
+        Ok(bytes)
     }
 
     fn write_rows(&mut self) -> io::Result<()> {
@@ -79,6 +87,7 @@ impl<W: Write> PackedSink<W> {
         }
         // Also after an error, so that rows are not written twice.
         self.batch.clear();
+        self.bytes = 0;
         self.write_block(ROWS, &[])
     }
 }
@@ -103,9 +112,9 @@ impl<W: Write> RowSink for PackedSink<W> {
 
     fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
         for row in rows {
-            self.check(batch, row)?;
+            self.bytes += self.check(batch.row(row))?;
             self.batch.extend(batch, row..row + 1, None);
-            if self.batch.bytes() >= WRITTEN_BYTES || self.batch.rows() >= ROWS_MAX {
+            if self.bytes >= WRITTEN_BYTES || self.batch.rows() >= ROWS_MAX {
                 self.write_rows()?;
             }
         }
@@ -121,5 +130,17 @@ impl<W: Write> RowSink for PackedSink<W> {
         self.write_rows()?;
         self.write_block(END, &[])?;
         self.out.flush()
+    }
+}
+
+/// Bytes of a cell beyond [`CELL_BYTES`].
+fn data_bytes(cell: Cell<'_>) -> usize {
+    match cell {
+        Cell::Address(IpAddr::V6(_)) => 16,
+        Cell::Text(text) => text.len(),
+        Cell::Bytes(bytes) => bytes.len(),
+        Cell::Texts(texts) => texts.iter().map(|text| 8 + text.len()).sum(),
+        Cell::Numbers(numbers) => 8 * numbers.len(),
+        _ => 0,
     }
 }

@@ -1,5 +1,8 @@
 //! Rows as columns of cells: [`Batch`].
 
+mod merged;
+
+use self::merged::{MergedRows, Stored};
 use crate::cell::{Cell, Span, Texts};
 use crate::{Timestamp, Value};
 use std::fmt;
@@ -12,10 +15,17 @@ use std::ops::Range;
 /// Each column has room for 4 GiB of texts, and for 4 GiB of bytes. A text beyond that is stored as an empty
 /// text. Batches stay far below: their owners pass them on at some tens of kilobytes
 /// ([`bytes`](Self::bytes)).
+///
+/// Rows of several logs need the columns of all of them, and each has cells in few
+/// ([`add_to`](Self::add_to)). The cells of other columns take no memory, and copying such a row does not
+/// visit them.
 #[derive(Clone, Default)]
 pub struct Batch {
+    /// By column; none if the rows are merged.
     columns: Vec<Cells>,
     rows: usize,
+    /// The rows, if they have cells in different columns.
+    merged: Option<Box<MergedRows>>,
 }
 
 /// The cells of a column.
@@ -82,7 +92,7 @@ impl fmt::Debug for Row<'_> {
 impl Batch {
     /// An empty batch with this number of columns.
     pub fn new(columns: usize) -> Self {
-        Self { columns: vec![Cells::default(); columns], rows: 0 }
+        Self { columns: vec![Cells::default(); columns], rows: 0, merged: None }
     }
 
     /// An empty batch with the columns of `like`, and room for as many values and bytes.
@@ -93,38 +103,83 @@ impl Batch {
             text: String::with_capacity(column.text.len()),
             ..Cells::default()
         });
-        Self { columns: columns.collect(), rows: 0 }
+        let merged = like.merged.as_ref().map(|merged| Box::new(MergedRows::like(merged)));
+        Self { columns: columns.collect(), rows: 0, merged }
     }
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.merged.as_ref().map_or(self.rows, |merged| merged.rows())
     }
 
     /// Number of columns.
     pub fn columns(&self) -> usize {
-        self.columns.len()
+        self.merged.as_ref().map_or(self.columns.len(), |merged| merged.width)
     }
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.rows == 0
+        self.rows() == 0
     }
 
     /// Memory of the rows, in bytes.
     pub fn bytes(&self) -> usize {
-        self.columns.iter().map(Cells::bytes).sum()
+        match &self.merged {
+            Some(merged) => merged.bytes(),
+            None => self.columns.iter().map(Cells::bytes).sum(),
+        }
     }
 
     /// Removes all rows; their memory stays for others.
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(Cells::clear);
         self.rows = 0;
+        self.merged.iter_mut().for_each(|merged| merged.clear());
     }
 
     /// Begins another row. The row is complete once the writer is dropped.
     pub fn add(&mut self) -> RowWriter<'_> {
-        RowWriter { batch: self, column: 0 }
+        if self.merged.is_none() {
+            return RowWriter { batch: self, column: 0 };
+        }
+        let all: Vec<usize> = (0..self.columns()).collect();
+        self.merge(0).add(&all)
+    }
+
+    /// Begins another row, which has cells in these columns only. They ascend, and the writer's cells are
+    /// theirs, in this order. Costs a comparison of the columns, once per kind of row that the batch has.
+    pub fn add_to(&mut self, columns: &[usize]) -> RowWriter<'_> {
+        debug_assert!(columns.is_sorted());
+        self.merge(0).add(columns)
+    }
+
+    /// Adds a row: these cells, those of another row, and further ones.
+    pub fn add_around(&mut self, before: &[Cell<'_>], row: Row<'_>, after: &[Cell<'_>]) {
+        let stored = row.batch.stored(row.index);
+        let mut writer = match stored.columns {
+            Some(columns) => {
+                let moved = columns.iter().map(|column| before.len() + column);
+                let after = (0..after.len()).map(|at| before.len() + row.len() + at);
+                let columns: Vec<usize> = (0..before.len()).chain(moved).chain(after).collect();
+                self.add_to(&columns)
+            }
+            None => self.add(),
+        };
+        before.iter().for_each(|cell| writer.push(*cell));
+        stored.iter().for_each(|(_, cell)| writer.push(cell));
+        after.iter().for_each(|cell| writer.push(*cell));
+    }
+
+    /// Lets the rows have cells in different columns. `width`: the number of columns, if there are none.
+    fn merge(&mut self, width: usize) -> &mut MergedRows {
+        if self.merged.is_none() && self.columns.is_empty() {
+            self.merged = Some(Box::new(MergedRows::new(width)));
+        }
+        let (columns, rows) = (&mut self.columns, &mut self.rows);
+        self.merged.get_or_insert_with(|| {
+            let (columns, rows) = (std::mem::take(columns), std::mem::take(rows));
+            Box::new(MergedRows::of(Batch { columns, rows, merged: None }))
+        })
     }
 
     /// Copies a row of values. The first row of an empty batch without columns decides about the number of
@@ -139,8 +194,15 @@ impl Batch {
 
     /// Copies rows of another batch: its columns with these indexes, in this order; `None`: all of them.
     pub fn extend(&mut self, other: &Batch, rows: Range<usize>, columns: Option<&[usize]>) {
-        let rows = rows.start.min(other.rows)..rows.end.min(other.rows);
-        let width = columns.map_or(other.columns.len(), <[usize]>::len);
+        let rows = rows.start.min(other.rows())..rows.end.min(other.rows());
+        let width = columns.map_or(other.columns(), <[usize]>::len);
+        if let Some(from) = &other.merged {
+            return self.merge(width).extend_merged(from, rows, columns);
+        }
+        if let Some(merged) = &mut self.merged {
+            let all: Vec<usize> = (0..merged.width).collect();
+            return merged.extend(&all, other, rows, columns);
+        }
         if self.columns.is_empty() {
             self.columns.resize_with(width, Cells::default);
         }
@@ -161,13 +223,31 @@ impl Batch {
 
     /// All rows, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
-        (0..self.rows).map(|index| self.row(index))
+        (0..self.rows()).map(|index| self.row(index))
+    }
+
+    /// The cells of a column, in the order of the rows; `None` if no row has a cell in the column.
+    pub fn column(&self, column: usize) -> Option<impl Iterator<Item = Cell<'_>> + Clone> {
+        let merged = self.merged.as_ref().map(|merged| merged.column(column));
+        let whole = if merged.is_none() { self.columns.get(column) } else { None };
+        let whole = whole.map(|cells| (0..self.rows).map(|row| cells.get(row)));
+        let merged = merged.flatten();
+        (whole.is_some() || merged.is_some())
+            .then(|| whole.into_iter().flatten().chain(merged.into_iter().flatten()))
+    }
+
+    #[inline]
+    fn stored(&self, row: usize) -> Stored<'_> {
+        match &self.merged {
+            Some(merged) => merged.stored(row),
+            None => Stored { columns: None, cells: &self.columns, row },
+        }
     }
 
     /// The cell of a row and a column; absent beyond the last ones.
     #[inline]
     pub fn cell(&self, row: usize, column: usize) -> Cell<'_> {
-        self.columns.get(column).map_or(Cell::Absent, |cells| cells.get(row))
+        self.stored(row).cell(column)
     }
 }
 
@@ -190,7 +270,27 @@ impl<'a> Row<'a> {
 
     /// All cells, in the order of the columns.
     pub fn iter(self) -> impl ExactSizeIterator<Item = Cell<'a>> {
-        self.batch.columns.iter().map(move |cells| cells.get(self.index))
+        let Stored { columns, cells, row } = self.batch.stored(self.index);
+        let mut next = 0;
+        (0..self.len()).map(move |column| {
+            if columns.is_some_and(|columns| columns.get(next) != Some(&column)) {
+                return Cell::Absent;
+            }
+            next += 1;
+            cells.get(next - 1).map_or(Cell::Absent, |cells| cells.get(row))
+        })
+    }
+
+    /// The cells that are not absent, with the indexes of their columns, which ascend. Visits only columns
+    /// that rows of this kind have cells in.
+    #[inline]
+    pub fn present(self) -> impl Iterator<Item = (usize, Cell<'a>)> {
+        self.batch.stored(self.index).iter().filter(|(_, cell)| cell.is_present())
+    }
+
+    /// The columns that rows of this kind have cells in, ascending; `None`: all.
+    pub fn columns(self) -> Option<&'a [usize]> {
+        self.batch.stored(self.index).columns
     }
 
     /// The values of the row, with borrowed data.
@@ -483,6 +583,38 @@ mod tests {
         );
         assert_eq!(batch.cell(9, 0), Cell::Absent);
         assert_eq!(batch.cell(0, 9), Cell::Absent);
+    }
+
+    #[test]
+    fn merged_rows_are_read_as_whole_rows() {
+        let (absent, number) = (|| Value::Absent, Value::Unsigned);
+        let mut merged = Batch::new(4);
+        merged.add_to(&[0, 3]).push(Cell::Unsigned(1));
+        let mut row = merged.add_to(&[1, 2]);
+        row.push(Cell::Unsigned(2));
+        row.push(Cell::Unsigned(3));
+        drop(row);
+        merged.add().push(Cell::Unsigned(4));
+        let rows = [
+            vec![number(1), absent(), absent(), absent()],
+            vec![absent(), number(2), number(3), absent()],
+            vec![number(4), absent(), absent(), absent()],
+        ];
+        assert_eq!(read(&merged), rows);
+        assert_eq!(merged.row(1).present().map(|(at, _)| at).collect::<Vec<_>>(), [1, 2]);
+        let mut copy = Batch::default();
+        copy.push(&rows[0]);
+        copy.extend(&merged, 0..3, None);
+        assert_eq!(read(&copy)[1..], rows);
+        let mut chosen = Batch::default();
+        chosen.extend(&merged, 1..9, Some(&[2, 0]));
+        assert_eq!(read(&chosen), [[number(3), absent()], [absent(), number(4)]]);
+        let mut around = Batch::new(6);
+        around.add_around(&[Cell::Bool(true)], merged.row(1), &[Cell::Bool(false)]);
+        let whole = [Value::Bool(true), absent(), number(2), number(3), absent(), Value::Bool(false)];
+        assert_eq!(read(&around), [whole]);
+        merged.clear();
+        assert!(merged.is_empty() && merged.columns() == 4 && merged.bytes() == 0);
     }
 
     #[test]

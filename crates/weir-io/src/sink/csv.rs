@@ -58,10 +58,10 @@ impl RowSink for Csv {
 impl Csv {
     fn push_row(&mut self, row: Row<'_>) {
         let line = &mut self.rows.bytes;
-        for (index, value) in row.iter().enumerate() {
-            if index > 0 {
-                line.push(b',');
-            }
+        let mut commas = 0;
+        for (column, value) in row.present() {
+            push_commas(line, column - commas);
+            commas = column;
             match value {
                 Cell::Absent => {}
                 Cell::Bool(v) => push_bool(line, v),
@@ -89,8 +89,14 @@ impl Csv {
                 Cell::Numbers(v) => push_numbers(line, v),
             }
         }
+        push_commas(line, row.len().saturating_sub(commas + 1));
         line.push(b'\n');
     }
+}
+
+/// Of absent values, a row has only the commas: thousands, if it is of one log of many.
+fn push_commas(line: &mut Vec<u8>, count: usize) {
+    line.resize(line.len() + count, b',');
 }
 
 fn push_numbers(line: &mut Vec<u8>, numbers: &[u64]) {

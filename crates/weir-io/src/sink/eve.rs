@@ -22,12 +22,15 @@ pub(super) struct Eve {
     /// The column that names a row's log.
     path_at: Option<usize>,
     columns: Vec<Column>,
-    /// The plan of each log.
-    plans: Vec<(String, Plan)>,
+    /// A plan for each kind of row.
+    plans: Vec<Plan>,
 }
 
 /// The places of a log's columns in an event.
 struct Plan {
+    log: String,
+    /// The columns that rows of the log have cells in; `None`: all.
+    with_cells: Option<Vec<usize>>,
     event_type: String,
     /// The columns with a row's time, connection and carrier protocol.
     head: Head<Option<usize>>,
@@ -66,11 +69,13 @@ impl Eve {
         Self { rows, path: options.path, path_at: None, columns: vec![], plans: vec![] }
     }
 
-    /// The index of a log's plan, created with the log's first row. There are at most as many plans as logs.
-    fn plan(&mut self, log: &str) -> usize {
-        let known = self.plans.iter().position(|(path, _)| path == log);
+    /// The index of the plan for rows of a log with cells in these columns, created with the first one. There
+    /// are as many plans as kinds of rows.
+    fn plan(&mut self, log: &str, with_cells: Option<&[usize]>) -> usize {
+        let known =
+            self.plans.iter().position(|plan| plan.log == log && plan.with_cells.as_deref() == with_cells);
         known.unwrap_or_else(|| {
-            self.plans.push((log.to_string(), Plan::new(log, &self.columns)));
+            self.plans.push(Plan::new(log, &self.columns, with_cells));
             self.plans.len() - 1
         })
     }
@@ -92,8 +97,8 @@ impl RowSink for Eve {
         for index in rows {
             let row = batch.row(index);
             let log = self.path_at.and_then(|at| row.cell(at).text()).unwrap_or(self.path);
-            let at = self.plan(log);
-            self.plans[at].1.push(&mut self.rows.bytes, row);
+            let at = self.plan(log, row.columns());
+            self.plans[at].push(&mut self.rows.bytes, row);
             self.rows.end_row()?;
         }
         Ok(())
@@ -109,7 +114,7 @@ impl RowSink for Eve {
 }
 
 impl Plan {
-    fn new(log: &str, columns: &[Column]) -> Self {
+    fn new(log: &str, columns: &[Column], with_cells: Option<&[usize]>) -> Self {
         let unknown = Event { log: "", event_type: "", fields: &[] };
         let event = EVENTS.iter().find(|event| event.log == log).unwrap_or(&unknown);
         let event_type = if event.log.is_empty() { log } else { event.event_type };
@@ -125,9 +130,11 @@ impl Plan {
             |name: &str| log == ALERTS && ["uid", "src", "src_p", "dst", "dst_p"].contains(&name);
         let is_named =
             |name: &str| is_of_packet(name) || event.fields.iter().any(|field| field.column == name);
+        let has_cells = |at: usize| with_cells.is_none_or(|columns| columns.binary_search(&at).is_ok());
         let rest = columns
             .iter()
             .enumerate()
+            .filter(|(at, _)| has_cells(*at))
             .filter(|(_, column)| !is_named(&column.name) && !AT_HEAD.contains(&column.name.as_ref()));
         for (column, about) in rest {
             let mut name = about.name.to_string();
@@ -150,7 +157,8 @@ impl Plan {
             proto: at("proto"),
         };
         let is_orig = if log == "files" { at("is_orig") } else { None };
-        Self { event_type: event_type.to_string(), head, is_orig, nodes }
+        let (log, with_cells) = (log.to_string(), with_cells.map(<[usize]>::to_vec));
+        Self { log, with_cells, event_type: event_type.to_string(), head, is_orig, nodes }
     }
 
     fn push(&self, line: &mut Vec<u8>, row: Row<'_>) {

@@ -55,10 +55,8 @@ impl RowSink for JsonLines {
 
 fn push_row(line: &mut Vec<u8>, keys: &[Vec<u8>], row: Row<'_>) {
     let mut before = b'{';
-    for (key, cell) in keys.iter().zip(row.iter()) {
-        if !cell.is_present() {
-            continue;
-        }
+    for (column, cell) in row.present() {
+        let Some(key) = keys.get(column) else { break };
         line.push(before);
         line.extend_from_slice(key);
         push_value(line, cell);
