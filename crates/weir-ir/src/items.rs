@@ -1,7 +1,7 @@
 //! Lists of items as IP's options are, as [`crate::graph::Op::ItemsFit`] defines them.
 
-/// Whether `offset .. offset + length` of `bytes` are a list of items (RFC 791, section 3.1); also true if the
-/// range exceeds `bytes`.
+/// Whether `offset .. offset + length` of `bytes` are a list of items (RFC 791, section 3.1); also true if
+/// the range exceeds `bytes`.
 pub fn items_fit(bytes: &[u8], offset: u64, length: u64) -> bool {
     let part = || {
         let end = offset.checked_add(length)?;

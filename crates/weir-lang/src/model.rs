@@ -574,9 +574,9 @@ pub enum Expr {
     /// start, and of a number: `sum16(offset, length, number)`. The result is 0 if the bytes are not all
     /// captured, and otherwise only if all operands are 0.
     Sum16(Box<[Expr; 3]>),
-    /// Whether a number of bytes from an offset, counted as for [`Sum16`](Self::Sum16), are a list of items as
-    /// IP's options are (RFC 791, section 3.1): `items_fit(offset, length)`. Also true if the bytes are not all
-    /// captured.
+    /// Whether a number of bytes from an offset, counted as for [`Sum16`](Self::Sum16), are a list of items
+    /// as IP's options are (RFC 791, section 3.1): `items_fit(offset, length)`. Also true if the bytes are
+    /// not all captured.
     ItemsFit(Box<[Expr; 2]>),
     /// Time of capture in nanoseconds since 1970 (`packet.time`).
     Time,

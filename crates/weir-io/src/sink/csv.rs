@@ -94,7 +94,7 @@ impl Csv {
     }
 }
 
-/// Of absent values, a row has only the commas: thousands, if it is of one log of many.
+/// Of absent values, a row has only the commas: hundreds, if it is of one log of many.
 fn push_commas(line: &mut Vec<u8>, count: usize) {
     line.resize(line.len() + count, b',');
 }

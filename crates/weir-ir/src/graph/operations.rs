@@ -113,9 +113,9 @@ macro_rules! operations {
                 first: Value as Int,
             } -> (int) pure;
 
-            /// Whether the bytes `offset .. offset + length` are a list of items (a kind, a length from the kind's
-            /// byte on, a value; kind 0 ends the list, kind 1 has no length), as 0 or 1. Also 1 if the range
-            /// exceeds the buffer (needs no check).
+            /// Whether the bytes `offset .. offset + length` are a list of items (a kind, a length from the
+            /// kind's byte on, a value; kind 0 ends the list, kind 1 has no length), as 0 or 1. Also 1 if the
+            /// range exceeds the buffer (needs no check).
             ItemsFit "items_fit" {
                 /// The buffer.
                 buf: Value as Buf,
