@@ -40,7 +40,7 @@ fn engines_agree_on_generated_protocols() {
     }
     let count: u32 = refused.values().sum();
     println!("{taken} taken, {rows} rows; {count} refused: {refused:?}");
-    assert!(taken >= count * 19, "most texts are taken: {taken}");
+    assert!(taken >= count * 12, "most texts are taken: {taken} of {}", taken + count);
     assert!(rows > taken as usize * 40, "most say something: {rows} rows");
 }
 
