@@ -19,7 +19,7 @@ pub(crate) struct FlowSessions {
     held_bytes: u32,
 }
 
-/// Bytes of one direction, with the numbers of bytes that are missing before and after them.
+/// Bytes of one direction, in order. `gap_bytes` more are missing before them, and `cut_bytes` behind them.
 pub(crate) struct Piece<'a> {
     pub data: Data<'a>,
     pub gap_bytes: u64,

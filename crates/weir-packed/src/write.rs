@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use weir_packet::{Batch, Cell, Column, Row, RowSink};
 
-/// Bytes that a cell counts for, without its texts and lists. Absent ones count too, so that a reader meets
-/// blocks of a bounded number of cells.
+/// The size of a cell in the limit of a block, without its text or list. Absent cells have this size, too, so
+/// the limit also bounds the number of cells of a block.
 const CELL_BYTES: usize = 9;
 
 /// Writes packed rows. Each write to the output is a whole block, so that a file is readable up to its last

@@ -203,6 +203,15 @@ impl Lower<'_> {
         self.b.read(variable)
     }
 
+    fn are_known(&mut self, id: LayerId, parts: &[Expr]) -> Value {
+        let mut all = self.b.bool(true);
+        for part in parts {
+            let known = self.is_known(id, part);
+            all = self.b.binary(BinaryOp::And, all, known);
+        }
+        all
+    }
+
     /// Whether all header fields that `expr` reads are present: a missing field counts as 0, and a result
     /// computed from it is invalid. For a derived value, this was computed with the value.
     pub(super) fn is_known(&mut self, id: LayerId, expr: &Expr) -> Value {
@@ -218,19 +227,8 @@ impl Lower<'_> {
                 self.b.read(known)
             }
             Expr::Not(inner) | Expr::In(inner, _) => self.is_known(id, inner),
-            Expr::Sum16(_) | Expr::ItemsFit(_) => {
-                let parts: &[Expr] = match expr {
-                    Expr::Sum16(parts) => &parts[..],
-                    Expr::ItemsFit(parts) => &parts[..],
-                    _ => &[],
-                };
-                let mut all = self.b.bool(true);
-                for part in parts {
-                    let known = self.is_known(id, part);
-                    all = self.b.binary(BinaryOp::And, all, known);
-                }
-                all
-            }
+            Expr::Sum16(parts) => self.are_known(id, &parts[..]),
+            Expr::ItemsFit(parts) => self.are_known(id, &parts[..]),
             // The second operand is not evaluated if the first one decides.
             Expr::Binary(model::BinaryOp::LogicalAnd, a, b) => self.is_known_of(id, a, b, &Expr::Number(0)),
             Expr::Binary(model::BinaryOp::LogicalOr, a, b) => self.is_known_of(id, a, &Expr::Number(1), b),

@@ -154,7 +154,8 @@ impl Ends {
         self.retain(|_| false, budget);
     }
 
-    /// The first number of the direction has moved by `moved`, modulo `mask` plus one; nothing has passed.
+    /// Adds `moved` to the number of each end, modulo `mask + 1`, because the direction begins at another
+    /// number. Ends that are too far away then are forgotten. No byte of the direction has passed yet.
     pub(super) fn shift(&mut self, moved: u64, mask: u64, window_max: u64, budget: &mut Budget) {
         for End { at, kind, .. } in &mut self.0 {
             *at = at.wrapping_add(moved) & mask;

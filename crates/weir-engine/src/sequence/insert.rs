@@ -134,7 +134,8 @@ impl Met<'_> {
     fn wait(
         &self,
         place: &Place,
-        (is_over, is_behind_end): (bool, bool),
+        is_over: bool,
+        is_behind_end: bool,
         acknowledges: bool,
         counters: &mut SequenceCounters,
     ) -> u64 {
@@ -449,7 +450,7 @@ impl Reassembler {
                     && (kept.awaited.len() > AWAITING_MAX
                         || self.limits.exceeded(kept, &self.budget).is_some());
                 let is_behind_end = met.coming.start >= limit;
-                met.wait(place, (is_over, is_behind_end), acknowledges, &mut self.counters)
+                met.wait(place, is_over, is_behind_end, acknowledges, &mut self.counters)
             } else if end > next {
                 kept.pass_to(end, hot, state.mask);
                 hot.flags |= RETAINED;

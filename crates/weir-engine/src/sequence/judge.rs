@@ -238,7 +238,8 @@ impl Reassembler {
         if kept.ends.is_empty() && kept.queue.len() == 0 {
             self.forget(sequence, flow, side);
         } else if kept.first() == Some(kept.next) {
-            // The next packet of the other direction passes what waited.
+            // Bytes that waited are in order now. The program asks for them at the next packet of the other
+            // direction.
             state.vars.raise(flow.data, side.other(), ACKNOWLEDGES | EXPECTED);
         }
     }

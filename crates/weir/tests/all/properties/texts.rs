@@ -40,7 +40,8 @@ fn engines_agree_on_generated_protocols() {
     }
     let count: u32 = refused.values().sum();
     println!("{taken} taken, {rows} rows; {count} refused: {refused:?}");
-    assert!(taken >= count * 12, "most texts are taken: {taken} of {}", taken + count);
+    // Of the few seeds of CI, one more may be refused than one in twenty.
+    assert!(taken >= count.saturating_sub(1) * 19, "most texts are taken: {taken} of {}", taken + count);
     assert!(rows > taken as usize * 40, "most say something: {rows} rows");
 }
 
