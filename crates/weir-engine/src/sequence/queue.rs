@@ -179,8 +179,9 @@ impl Queue {
         self.pop()
     }
 
-    /// Removes the first piece and returns it. Of a piece that goes on behind the number `limit`, only the part
-    /// before `limit` is removed. The piece begins before `limit`. The budget still counts the returned piece.
+    /// Removes the first piece and returns it. Of a piece that goes on behind the number `limit`, only the
+    /// part before `limit` is removed. The piece begins before `limit`. The budget still counts the returned
+    /// piece.
     pub(super) fn pop_until(&mut self, limit: u64, budget: &mut Budget) -> Option<Piece> {
         let piece = self.pop()?;
         if piece.end() <= limit {
@@ -195,8 +196,8 @@ impl Queue {
         Some(part)
     }
 
-    /// If the last piece has numbers from `limit` on, removes this part of the piece and returns it. The budget
-    /// still counts the returned part.
+    /// If the last piece has numbers from `limit` on, removes this part of the piece and returns it. The
+    /// budget still counts the returned part.
     pub(super) fn pop_behind(&mut self, limit: u64, budget: &mut Budget) -> Option<Piece> {
         let piece = self.pieces.pop_back_if(|piece| piece.end() > limit)?;
         self.held_bytes -= Budget::cost(&piece);
@@ -210,8 +211,8 @@ impl Queue {
         Some(rest)
     }
 
-    /// Discards the kept bytes whose numbers are at least `from` and less than `until`. Returns how many bytes
-    /// the packets claimed to have there; the capture may have fewer.
+    /// Discards the kept bytes whose numbers are at least `from` and less than `until`. Returns how many
+    /// bytes the packets claimed to have there; the capture may have fewer.
     pub(super) fn discard(&mut self, from: u64, until: u64, budget: &mut Budget) -> u64 {
         let mut discarded_bytes = 0;
         for piece in std::mem::take(&mut self.pieces) {
