@@ -3,7 +3,7 @@
 //! Texts, filters and packets are derived from random bytes, as in the fuzz target `text`. A failing case is
 //! minimised before it is printed; earlier failures are tests of their own below.
 
-use crate::properties::drive::{MemoryPacket, ask, compile, many_seeds, rows, run_streams};
+use crate::properties::drive::{MemoryPacket, ask, compile, has_all_seeds, many_seeds, rows, run_streams};
 use std::collections::BTreeMap;
 use std::panic;
 use weir::packet::{LinkType, Timestamp};
@@ -40,8 +40,9 @@ fn engines_agree_on_generated_protocols() {
     }
     let count: u32 = refused.values().sum();
     println!("{taken} taken, {rows} rows; {count} refused: {refused:?}");
-    // Of the few seeds of CI, one more may be refused than one in twenty.
-    assert!(taken >= count.saturating_sub(1) * 19, "most texts are taken: {taken} of {}", taken + count);
+    // Of few seeds, more may be refused by chance.
+    let taken_for_one_refused = if has_all_seeds() { 19 } else { 8 };
+    assert!(taken >= count * taken_for_one_refused, "most texts are taken: {taken} of {}", taken + count);
     assert!(rows > taken as usize * 40, "most say something: {rows} rows");
 }
 
