@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
 use weir::packet::Column;
-use weir::{Compiler, Log, Need, Question, Subscription, Want};
+use weir::{Compiler, Log, Need, Question, Shape, Subscription, Want};
 use weir_detect::{Detection, FirstBytes};
 
 /// The code of an unknown field in a filter.
@@ -303,7 +303,7 @@ impl QuestionSet {
         let log = Log::of(self.compiler.sessions(), "dns")?;
         let ask =
             weir::Ask { filter: String::new(), need: Need::default(), want: Want::Sessions(log.asked()) };
-        questions.push(Question::new(ask, log.shape()));
+        questions.push(Question::new(ask, Shape { all_rows: true, ..log.shape() }));
         Some((questions.len() - 1, log.columns()))
     }
 

@@ -182,11 +182,18 @@ fn missing(source: &SourceStats) -> &'static str {
 /// each question. Losses of the source concern all questions alike, and are reported once.
 pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool, stats: bool) {
     for (name, QuestionTotals { answers, lost, in_engine }) in questions {
-        let LossCounts { undecided_packets, stream_bytes, stream_segments } = in_engine;
+        let LossCounts { undecided_packets, stream_bytes, stream_segments, rows_merged, rows_left_out } =
+            in_engine;
         let words = format!(
             "{undecided_packets} packets given up undecided, {stream_bytes} bytes and {stream_segments} segments of its streams \
-             dropped"
+             dropped, {rows_merged} rows merged into others, {rows_left_out} left out"
         );
+        if rows_merged + rows_left_out > 0 && !stats {
+            note!(
+                "weir: {rows_merged} rows of {name} were merged into equal ones and {rows_left_out} left out: their \
+                 connections cause more than 8 bytes of rows for a byte of traffic (--all-rows)"
+            );
+        }
         if stats {
             say!("question   {name}: {answers} answers, {lost} lost at its output, {words}");
         } else if has_several && *in_engine != LossCounts::default() {

@@ -213,6 +213,9 @@ pub struct QuestionSpec {
     /// For the format `csv`: texts that a spreadsheet would execute as formulas begin with an apostrophe.
     #[serde(default, skip_serializing_if = "is_default")]
     pub csv_safe: bool,
+    /// For sessions: all rows, however many the bytes of a connection cause.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub all_rows: bool,
     /// The output is a capture file, whatever its name.
     #[serde(skip)]
     pub is_written: bool,

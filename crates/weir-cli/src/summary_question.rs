@@ -51,7 +51,7 @@ pub fn resolve(spec: &QuestionSpec, context: &Context<'_>, names: ServerNames, l
     if !named.is_empty() {
         let want = Want::Sessions(named);
         let ask = weir::Ask { filter: spec.filter.clone(), need: Need::default(), want };
-        questions.push(Question::new(ask, Shape { rows: Some(named), ..Shape::default() }));
+        questions.push(Question::new(ask, Shape { rows: Some(named), all_rows: true, ..Shape::default() }));
     }
     let (stack, findings) = (context.compiler.stack().clone(), context.findings.clone());
     let rows = SummaryRows { stats: Stats::new(context.memory_max), stack, findings, names };

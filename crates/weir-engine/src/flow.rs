@@ -2,6 +2,7 @@
 
 use crate::flow_ref::FlowRef;
 pub use crate::recognised::Recognised;
+use crate::row_account::RowAccount;
 use crate::table::{FlowId, Header, OwnedHeader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::{Layout, Program};
@@ -54,6 +55,8 @@ pub struct FlowView<'a> {
     pub recognised: Recognised,
     /// The connections around the flow (tunnels), outermost first; known only when the flow has ended.
     pub outer: &'a [(Table, OwnedHeader)],
+    /// What rows of its sessions are paid with; known only when a session is delivered.
+    pub rows: Option<&'a RowAccount>,
 }
 
 impl std::fmt::Debug for FlowView<'_> {
@@ -71,7 +74,8 @@ impl<'a> FlowView<'a> {
         data: &'a [u8],
     ) -> Self {
         let (graph, layout) = (program.graph(), program.layout());
-        Self { graph, layout, table, id, header, data, recognised: Recognised::default(), outer: &[] }
+        let recognised = Recognised::default();
+        Self { graph, layout, table, id, header, data, recognised, outer: &[], rows: None }
     }
 
     /// The name of the flow while it is live.

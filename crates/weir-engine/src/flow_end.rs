@@ -304,6 +304,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let view = FlowView {
             recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
             outer: self.flows.outer.get(&flow).map_or(&[], Vec::as_slice),
+            rows: sessions.map(FlowSessions::rows),
             ..FlowView::new(&*self.flows.program, flow, header, data)
         };
         let known = FlowVerdict::of(&self.flows.plan, &state.layout, data);

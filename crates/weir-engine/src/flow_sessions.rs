@@ -4,6 +4,7 @@
 use crate::counters::SessionCounters;
 use crate::held_sessions;
 use crate::recognised::Recognised;
+use crate::row_account::RowAccount;
 use crate::sessions::{Carrier, SessionPhase, Yielded};
 use crate::stream::Overload;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(crate) struct FlowSessions {
     /// Bytes that the calls for this flow have allocated and not released, without the sessions that were
     /// yielded. 0 if nothing is held.
     held_bytes: u32,
+    rows: RowAccount,
 }
 
 /// Bytes of one direction, in order. `gap_bytes` more are missing before them, and `cut_bytes` behind them.
@@ -34,7 +36,7 @@ pub(crate) struct Results<'a> {
 }
 
 // Each flow of a table that delivers bytes has such a value.
-const _: () = assert!(size_of::<FlowSessions>() <= 40);
+const _: () = assert!(size_of::<FlowSessions>() <= 64);
 
 /// The memory of a parser in a program whose allocator does not [count](weir_memory::is_counting).
 const UNCOUNTED_BYTES: usize = 8 << 10;
@@ -44,6 +46,7 @@ impl FlowSessions {
     pub fn receive(&mut self, carrier: &Carrier<'_>, piece: &Piece<'_>, results: Results<'_>) {
         let Results { out, counters, overload } = results;
         let Piece { data, gap_bytes, cut_bytes } = piece;
+        self.rows.earn(data.bytes.len(), data.is_datagram);
         self.measured(overload, |phase| {
             phase.gap(carrier, (data.from, *gap_bytes), out, counters);
             phase.take(carrier, data, out, counters);
@@ -110,6 +113,11 @@ impl FlowSessions {
     /// The protocols that were recognised.
     pub fn recognised(&self) -> Recognised {
         self.phase.recognised()
+    }
+
+    /// What rows of the sessions are paid with.
+    pub fn rows(&self) -> &RowAccount {
+        &self.rows
     }
 }
 

@@ -303,6 +303,7 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, effects, yielded);
+    delivery.streams.overload.charge_sessions(-(account_bytes(flow) as isize));
     if flow.layout.verdict.is_some() {
         let verdict = flow.layout.verdict(flow.plan, data);
         let verdict = delivery.sessions_over(flow.flow_ref(), verdict);
@@ -326,6 +327,7 @@ fn after_sessions<S: Subscriber>(
     let mut known = known_of(flow, data);
     let plan = flow.plan;
     let mut some = false;
+    let accounts_before = account_bytes(flow);
     for (protocol, session) in yielded.drain(..) {
         let session = delivery.shared(session);
         if plan.wanted.contains(protocol) {
@@ -345,6 +347,8 @@ fn after_sessions<S: Subscriber>(
         }
     }
     delivery.yielded = yielded;
+    let change = account_bytes(flow) as isize - accounts_before as isize;
+    delivery.streams.overload.charge_sessions(change);
     if some {
         let update = VerdictUpdate { flow: flow.flow_ref(), verdict: known.verdict.clone(), ended: None };
         delivery.settle(update);
@@ -368,6 +372,11 @@ fn after_sessions<S: Subscriber>(
     flow.layout.set_verdict(plan, data, &known.verdict);
 }
 
+/// The memory of the accounts of a flow's rows, in bytes.
+fn account_bytes(flow: &TailFlow<'_>) -> usize {
+    flow.sessions.as_ref().map_or(0, |sessions| sessions.rows().heap_bytes())
+}
+
 /// The verdict on a flow that continues.
 fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
     let mut known = FlowVerdict::of(flow.plan, flow.layout, data);
@@ -383,5 +392,5 @@ fn known_of(flow: &TailFlow<'_>, data: &[u8]) -> FlowVerdict {
 
 fn view<'a>(flow: &'a TailFlow<'_>, data: &'a [u8], recognised: Recognised) -> FlowView<'a> {
     let view = FlowView::new(&*flow.plan.program, flow.flow_ref(), flow.header, data);
-    FlowView { recognised, ..view }
+    FlowView { recognised, rows: flow.sessions.as_ref().map(|sessions| sessions.rows()), ..view }
 }

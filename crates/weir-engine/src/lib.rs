@@ -19,6 +19,7 @@
 //!   packet. [`end_event`]: events at the ends of flows.
 //! * `taken_over`: connections whose packets the kernel counts. `kernel_entries`: their entries in the
 //!   kernel. [`kernel_plan`]: what a plan knows of them.
+//! * [`row_account`]: how many bytes of rows the sessions of a connection may have.
 //! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
 //! * `change`: changes the program between two bursts.
 //! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.
@@ -62,6 +63,7 @@ pub mod question_losses;
 mod ranks;
 mod recognised;
 mod replay_host;
+pub mod row_account;
 pub mod run;
 pub mod sequence;
 mod sessions;

@@ -13,6 +13,8 @@ pub struct QuestionLosses {
     undecided_packets: AtomicU64,
     stream_bytes: AtomicU64,
     stream_segments: AtomicU64,
+    rows_merged: AtomicU64,
+    rows_left_out: AtomicU64,
 }
 
 /// The losses of a question at a time.
@@ -26,6 +28,11 @@ pub struct LossCounts {
     pub stream_bytes: u64,
     /// Out-of-order segments of such streams, discarded because memory was short.
     pub stream_segments: u64,
+    /// Rows of sessions beyond the allowance of their connection that are part of another row: they equal it but
+    /// for times and counters.
+    pub rows_merged: u64,
+    /// Rows of sessions left out, because their connection had caused more rows than its traffic allows.
+    pub rows_left_out: u64,
 }
 
 impl LossCounts {
@@ -34,6 +41,8 @@ impl LossCounts {
         self.undecided_packets += other.undecided_packets;
         self.stream_bytes += other.stream_bytes;
         self.stream_segments += other.stream_segments;
+        self.rows_merged += other.rows_merged;
+        self.rows_left_out += other.rows_left_out;
     }
 }
 
@@ -45,6 +54,8 @@ impl QuestionLosses {
             undecided_packets: read(&self.undecided_packets),
             stream_bytes: read(&self.stream_bytes),
             stream_segments: read(&self.stream_segments),
+            rows_merged: read(&self.rows_merged),
+            rows_left_out: read(&self.rows_left_out),
         }
     }
 
@@ -54,6 +65,16 @@ impl QuestionLosses {
 
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.stream_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts rows that are part of another one.
+    pub fn add_merged(&self, rows: u64) {
+        self.rows_merged.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Counts rows that are left out.
+    pub fn add_left_out(&self, rows: u64) {
+        self.rows_left_out.fetch_add(rows, Ordering::Relaxed);
     }
 
     pub(crate) fn add_segment(&self) {

@@ -70,6 +70,7 @@ impl<S: Subscriber> Worker<S> {
         }
         self.delivery.stages.end(Stage::Tail, lookups, began);
         self.lanes = all;
+        self.delivery.subscriber.pass_bytes(self.delivery.counters.packet.wire_bytes);
         self.record_memory();
     }
 

@@ -53,9 +53,10 @@ pub(crate) fn settle_open<S: Subscriber>(
         let state = &flows.tables[flow.table.index()];
         let (header, data) = state.flows.entry(flow.id);
         let terms = flows.terms_of(flow);
-        let recognised = state.sessions.get(flow.id.0 as usize).map(FlowSessions::recognised);
+        let sessions = state.sessions.get(flow.id.0 as usize);
         let view = FlowView {
-            recognised: recognised.unwrap_or_default(),
+            recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
+            rows: sessions.map(FlowSessions::rows),
             ..FlowView::new(&*flows.program, flow, header, data)
         };
         let gained = flows.plan.remainders_of(Terms::of(&terms)) - &session.remainders;

@@ -214,6 +214,11 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, now);
     }
 
+    /// The worker's packets so far have this many bytes on the wire.
+    fn pass_bytes(&mut self, wire_bytes: u64) {
+        let _ = wire_bytes;
+    }
+
     /// The machine's clock was set by this many nanoseconds: the times of later packets are those of the new
     /// time.
     fn step_clock(&mut self, step_ns: i64) {

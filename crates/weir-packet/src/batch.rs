@@ -137,6 +137,17 @@ impl Batch {
         self.merged.iter_mut().for_each(|merged| merged.clear());
     }
 
+    /// Removes and returns the last row, as a batch of its own. `None` if there is none, or if rows have cells in
+    /// different columns.
+    pub fn take_last(&mut self) -> Option<Batch> {
+        let last = self.rows.checked_sub(1).filter(|_| self.merged.is_none())?;
+        let mut taken = Batch::new(self.columns.len());
+        taken.extend(self, last..self.rows, None);
+        self.columns.iter_mut().for_each(Cells::remove_last);
+        self.rows = last;
+        Some(taken)
+    }
+
     /// Begins another row. The row is complete once the writer is dropped.
     pub fn add(&mut self) -> RowWriter<'_> {
         if self.merged.is_none() {
@@ -351,6 +362,22 @@ impl Cells {
         self.numbers.clear();
     }
 
+    fn remove_last(&mut self) {
+        let (Some(kind), Some(word)) = (self.kinds.pop(), self.words.pop()) else { return };
+        let start = (word >> 32) as usize;
+        match kind {
+            Kind::Text => self.text.truncate(start),
+            Kind::Ipv6 | Kind::Bytes => self.data.truncate(start),
+            Kind::Numbers => self.numbers.truncate(start),
+            Kind::Texts => {
+                let text = self.texts.get(start).map_or(self.text.len(), |first| first.start as usize);
+                self.text.truncate(text);
+                self.texts.truncate(start);
+            }
+            _ => {}
+        }
+    }
+
     #[inline]
     fn set(&mut self, kind: Kind, word: u64) {
         self.kinds.push(kind);
@@ -546,6 +573,28 @@ mod tests {
         let mut all = Batch::default();
         all.extend(&from, 0..2, None);
         assert_eq!(read(&all), [values(), values()]);
+    }
+
+    #[test]
+    fn the_last_row_is_taken_back() {
+        let mut batch = Batch::default();
+        assert!(batch.take_last().is_none());
+        let mut reversed = values();
+        reversed.reverse();
+        let rows = [values(), reversed, values()];
+        rows.iter().for_each(|row| batch.push(row));
+        let mut bytes = vec![];
+        for row in rows.iter().rev() {
+            bytes.push(batch.bytes());
+            let taken = batch.take_last().expect("there is one");
+            assert_eq!(read(&taken), [row.clone()]);
+        }
+        assert_eq!((batch.rows(), batch.bytes()), (0, 0));
+        for row in &rows {
+            batch.push(row);
+            assert_eq!(Some(batch.bytes()), bytes.pop());
+        }
+        assert_eq!(read(&batch), rows);
     }
 
     #[test]

@@ -112,7 +112,10 @@ pub struct Shape {
     pub rows: Option<ProtocolSet>,
     /// Instead of sessions, their parts come as rows of this log.
     pub parts: Option<&'static PartLog>,
-    /// Rows of sessions end with the transport protocol (`tcp`), unless they have such a column already:
+    /// Rows of sessions and of their parts are not limited by the traffic of their connection: for rows that are
+    /// folded, or wanted at any price.
+    pub all_rows: bool,
+    /// Rows of sessions have a column for the transport protocol (`tcp`), unless they have such a column already:
     /// [`Log::with_carrier`](crate::Log::with_carrier).
     pub carrier: bool,
 }

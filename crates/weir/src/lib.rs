@@ -52,6 +52,7 @@ mod question_worker;
 mod record;
 pub mod records;
 mod row_filter;
+mod row_limit;
 mod run;
 mod session_rows;
 mod skew;

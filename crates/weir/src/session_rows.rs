@@ -7,10 +7,12 @@ use crate::item::Shape;
 use crate::locality::is_local;
 use crate::places::proto_name;
 use crate::record::ColumnMask;
+use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
-use weir_packet::{Cell, Column, RowWriter, Texts, Timestamp, Value, ValueType};
+use weir_packet::{Cell, Column, Row, RowWriter, Texts, Timestamp, Value, ValueType};
 use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry};
 
 /// The first columns of every row of a session.
@@ -45,6 +47,19 @@ pub struct Log {
 
 /// The last column of rows with the transport protocol.
 const CARRIER: Column = Column::new("proto", ValueType::Text, "transport protocol");
+
+/// The column behind those of a session's own, or a part's.
+const REPEATED: Column = Column::new(
+    "repeated",
+    ValueType::Unsigned,
+    "number of rows that this one stands for, if the rows of its connection were [limited](bounds.md); they equal this \
+     one but for times and numbers of messages",
+);
+
+/// Columns that number the messages of a connection. Rows that only differ in them and in times are merged if rows
+/// are limited.
+const NUMBERS: &[&str] =
+    &["trans_depth", "trans_id", "tid", "seq", "stream_id", "fuid", "orig_fuids", "resp_fuids", "repeated"];
 
 /// The source of a log's rows.
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +200,7 @@ impl Log {
             Rows::Sessions(protocol) => (protocol.fields, &[][..]),
             Rows::Parts(log) => (log.fields, log.head),
         };
-        logged(fields, head).map(|(_, field)| column(field))
+        logged(fields, head).map(|(_, field)| column(field)).chain([REPEATED])
     }
 }
 
@@ -368,7 +383,46 @@ impl RowMaker {
     /// Number of columns.
     pub fn columns(&self) -> usize {
         let head = self.parts.map_or(CONNECTION.len(), |log| log.head.len());
-        head + logged(self.fields, self.head()).count() + usize::from(self.has_carrier)
+        head + logged(self.fields, self.head()).count() + usize::from(self.has_carrier) + 1
+    }
+
+    /// The index of the column `repeated`.
+    pub fn repeated_at(&self) -> usize {
+        self.columns() - 1 - usize::from(self.has_carrier)
+    }
+
+    /// Names and types of the columns.
+    fn named(&self) -> impl Iterator<Item = (&'static str, ValueType)> {
+        let connection = if self.parts.is_some() { &[][..] } else { CONNECTION };
+        let connection = connection.iter().filter_map(|column| match column.name {
+            Cow::Borrowed(name) => Some((name, column.value_type)),
+            Cow::Owned(_) => None,
+        });
+        // The first columns of parts have the types of their connection, or of their field; no number.
+        let head = self
+            .head()
+            .iter()
+            .map(|name| (*name, if *name == "ts" { ValueType::Time } else { ValueType::Text }));
+        let own = logged(self.fields, self.head()).map(|(_, field)| (field.column, field.value_type));
+        let carrier = self.has_carrier.then_some(("proto", ValueType::Text));
+        connection.chain(head).chain(own).chain([("repeated", ValueType::Unsigned)]).chain(carrier)
+    }
+
+    /// The length of a row as JSON, in bytes; an estimate, within a few percent.
+    pub fn json_bytes(&self, row: Row<'_>) -> usize {
+        let cells = row.iter().zip(self.named()).filter(|(cell, _)| cell.is_present());
+        // Braces, the end of the line, and the name of the log.
+        16 + cells.map(|(cell, (name, _))| name.len() + 4 + cell_json_bytes(cell)).sum::<usize>()
+    }
+
+    /// Whether rows are equal but for times and the numbers of messages.
+    pub fn are_equal(&self, one: Row<'_>, other: Row<'_>) -> bool {
+        let cells = one.iter().zip(other.iter()).zip(self.named());
+        cells
+            .filter(|(_, (name, kind))| {
+                !matches!(kind, ValueType::Time | ValueType::Interval) && !NUMBERS.contains(name)
+            })
+            .all(|((one, other), _)| one == other)
     }
 
     /// Writes the row of a session, or of a part. Columns that are not `shown` are absent, and are not
@@ -403,9 +457,33 @@ impl RowMaker {
         for (index, _) in logged(self.fields, self.head()) {
             column(&|row| origin.write_field(self.fields, index, session, row));
         }
+        // `repeated` is written once the row is complete.
+        column(&|row| row.push(Cell::Absent));
         if self.has_carrier {
             column(&|row| row.push(Cell::Text(&proto_name(origin.flow.table_name()))));
         }
+    }
+}
+
+/// The length of a cell as JSON, in bytes; an estimate.
+fn cell_json_bytes(cell: Cell<'_>) -> usize {
+    // Most texts are short, and need no escaping; control characters become six bytes.
+    let text = |text: &str| 2 + text.len() + 5 * text.bytes().filter(|byte| *byte < b' ').count();
+    let number = |number: u64| number.checked_ilog10().unwrap_or(0) as usize + 1;
+    match cell {
+        Cell::Absent => 4,
+        Cell::Bool(_) => 5,
+        Cell::Unsigned(v) => number(v),
+        Cell::Fraction(_) => 8,
+        Cell::Time(_) => 20,
+        Cell::Interval(ns) => number(ns / 1_000_000_000) + 10,
+        Cell::Address(IpAddr::V4(_)) => 15,
+        Cell::Address(IpAddr::V6(_)) => 30,
+        Cell::Mac(_) => 19,
+        Cell::Text(v) => text(v),
+        Cell::Bytes(v) => 2 + 2 * v.len(),
+        Cell::Texts(v) => 2 + v.iter().map(|one| 1 + text(one)).sum::<usize>(),
+        Cell::Numbers(v) => 2 + v.iter().map(|one| 1 + number(*one)).sum::<usize>(),
     }
 }
 
@@ -504,13 +582,13 @@ mod tests {
         };
         let files = "ts fuid uid id.orig_h id.orig_p id.resp_h id.resp_p source depth analyzers mime_type filename \
                      duration local_orig is_orig seen_bytes total_bytes missing_bytes overflow_bytes timedout \
-                     parent_fuid md5 sha1 sha256 extracted extracted_cutoff extracted_size";
+                     parent_fuid md5 sha1 sha256 extracted extracted_cutoff extracted_size repeated";
         assert_eq!(names("files").join(" "), files);
         let x509 = "ts fingerprint certificate.version certificate.serial certificate.subject certificate.issuer \
                     certificate.not_valid_before certificate.not_valid_after certificate.key_alg \
                     certificate.sig_alg certificate.key_type certificate.key_length certificate.exponent \
                     certificate.curve san.dns san.uri san.email san.ip basic_constraints.ca \
-                    basic_constraints.path_len host_cert client_cert";
+                    basic_constraints.path_len host_cert client_cert repeated";
         assert_eq!(names("x509").join(" "), x509);
         assert_eq!((log("x509").unwrap().known_by(), log("files").unwrap().known_by()), (Some(1), None));
         assert_eq!(log("x509").unwrap().protocols.len(), 2, "of TLS and DTLS");

@@ -11,7 +11,8 @@ use crate::packet_rows::{FRAME, PACKET_COLUMNS, PacketRows};
 use crate::places::Places;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::record::Record;
-use crate::session_rows;
+use crate::row_limit::{Payer, RowLimit};
+use crate::session_rows::{self, RowMaker};
 use crate::stream_handler::{ErasedStreamHandler, Stream};
 use crate::yielded::{HeldPacket, KeptPacket, Yielded};
 use crate::yields::{RowPlace, Yields};
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::FlowRef;
 use weir_engine::flow::{EndReason, FlowView};
+use weir_engine::question_losses::QuestionLosses;
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{
     EventView, Order, PacketVerdict, Report, SeenPacket, SeenSession, Subscriber, TrackedPacket, Undecided,
@@ -48,6 +50,8 @@ pub struct Presenter {
     pub registry: Arc<SessionRegistry>,
     /// For each question: the key of its packets.
     pub keys: Vec<Option<PlacedKey>>,
+    /// For each question: what the question loses.
+    pub losses: Vec<Arc<QuestionLosses>>,
 }
 
 impl Presenter {
@@ -166,6 +170,8 @@ pub struct Collector {
     pub matched: Vec<u64>,
     /// For each question: what the worker itself does with its results.
     pub question_workers: Vec<QuestionWorker>,
+    /// What rows of sessions may be added.
+    pub limit: RowLimit,
     /// The last session with a row, and the question that has the row.
     pub last_row: Option<(Arc<dyn Session>, usize)>,
     /// Tasks have conditions on the connection of each packet.
@@ -226,6 +232,7 @@ impl Collector {
     /// Ends the pipelines of questions that are not among the next ones, whose workers `make` makes. Called
     /// before questions change, while the caller still takes results for the previous ones.
     pub fn end_pipelines(&mut self, make: &[Option<MakeQuestionWorker>]) {
+        self.limit.release(Order::default(), &mut self.yielded);
         for question in 0..self.question_workers.len() {
             if make.get(question).is_none_or(Option::is_none) {
                 self.pass_time_of(Order::default(), question, i64::MAX);
@@ -240,26 +247,51 @@ impl Collector {
         }
     }
 
+    /// Adds the row of a session, which `write` writes, unless its connection has had too many. Returns whether
+    /// the row is the last result.
+    fn limited_row(
+        &mut self,
+        place: RowPlace,
+        flow: &FlowView<'_>,
+        maker: &RowMaker,
+        write: impl FnOnce(&mut Yields),
+    ) -> bool {
+        let Self { presenter, limit, yielded, .. } = self;
+        let payer = flow.rows.filter(|_| !presenter.shapes[place.question].all_rows).map(|account| Payer {
+            flow: flow.flow_ref(),
+            account,
+            now: flow.last_time().0,
+        });
+        let losses = &presenter.losses[place.question];
+        if !payer.is_none_or(|payer| limit.admits(place, payer, losses, yielded)) {
+            return false;
+        }
+        write(yielded);
+        payer.is_none_or(|payer| limit.settle(place, payer, maker, losses, yielded))
+    }
+
     /// Adds the row of a session. `same_as`: another question whose last row is of this session; that row is
-    /// copied.
+    /// copied. Returns whether the row is the last result.
     fn session_row(
         &mut self,
         place: RowPlace,
         same_as: Option<usize>,
         flow: &FlowView<'_>,
         session: &dyn Session,
-    ) {
+    ) -> bool {
         let fields = self.presenter.registry.protocol(place.protocol).fields;
         let shape = self.presenter.shapes[place.question];
         let has_carrier = shape.carrier && !session_rows::says_carrier(fields);
-        let maker = session_rows::RowMaker::of_sessions(fields, has_carrier);
+        let maker = RowMaker::of_sessions(fields, has_carrier);
         let columns = maker.columns();
-        if same_as.is_some_and(|from| self.yielded.add_row_of(place, from, columns)) {
-            return;
-        }
-        let origin = session_rows::Origin::of(flow, place.protocol, session);
-        let mut row = self.yielded.add_row(place, columns);
-        maker.write(shape.columns, &origin, session, &mut row);
+        self.limited_row(place, flow, &maker, |yields| {
+            if same_as.is_some_and(|from| yields.add_row_of(place, from, columns)) {
+                return;
+            }
+            let origin = session_rows::Origin::of(flow, place.protocol, session);
+            let mut row = yields.add_row(place, columns);
+            maker.write(shape.columns, &origin, session, &mut row);
+        })
     }
 
     /// Discards what the inspector of a question keeps of a connection.
@@ -294,6 +326,11 @@ impl Subscriber for Collector {
 
     fn pass_time(&mut self, order: Order, now: i64) {
         (0..self.question_workers.len()).for_each(|question| self.pass_time_of(order, question, now));
+        self.limit.pass_time(order, now, &mut self.yielded);
+    }
+
+    fn pass_bytes(&mut self, wire_bytes: u64) {
+        self.limit.earn(wire_bytes);
     }
 
     fn step_clock(&mut self, step_ns: i64) {
@@ -464,7 +501,7 @@ impl Subscriber for Collector {
         let (shape, registry) = (presenter.shapes[question], &presenter.registry);
         let carrier = |fields: &[Field]| shape.carrier && !session_rows::says_carrier(fields);
         if let Some(log) = shape.parts {
-            let maker = session_rows::RowMaker::of_parts(log, carrier(log.fields));
+            let maker = RowMaker::of_parts(log, carrier(log.fields));
             for (origin, part) in session_rows::parts(flow, (registry, protocol), &**session, log) {
                 if self.is_counted(question) {
                     continue;
@@ -474,8 +511,10 @@ impl Subscriber for Collector {
                     maker.write(shape.columns, &origin, &*part, &mut row.add());
                     self.push(order, question, Item::Part(protocol, row, part));
                 } else {
-                    let mut row = self.yielded.add_row(place, maker.columns());
-                    maker.write(shape.columns, &origin, &*part, &mut row);
+                    self.limited_row(place, flow, &maker, |yields| {
+                        let mut row = yields.add_row(place, maker.columns());
+                        maker.write(shape.columns, &origin, &*part, &mut row);
+                    });
                 }
             }
             return;
@@ -499,8 +538,8 @@ impl Subscriber for Collector {
             let has_same_columns = |from: usize| presenter.shapes[from].columns == shape.columns;
             let same = self.last_row.take();
             let same = same.filter(|(of, from)| Arc::ptr_eq(of, session) && has_same_columns(*from));
-            self.session_row(place, same.map(|(_, from)| from), flow, &**session);
-            self.last_row = Some((Arc::clone(session), question));
+            let is_last = self.session_row(place, same.map(|(_, from)| from), flow, &**session);
+            self.last_row = is_last.then(|| (Arc::clone(session), question));
         }
         for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {

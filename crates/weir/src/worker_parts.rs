@@ -7,6 +7,7 @@ use crate::outcome::Outcome;
 use crate::packet_key::PlacedKey;
 use crate::places::Places;
 use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::row_limit::RowLimit;
 use crate::worker_output::{Collector, Presenter};
 use crate::yields::Yields;
 use std::sync::Arc;
@@ -60,6 +61,7 @@ impl WorkerParts {
                 .iter()
                 .map(|key| Some(PlacedKey::of(key.as_deref()?, &compiled.values)))
                 .collect(),
+            losses: compiled.plan.questions.iter().map(|question| Arc::clone(&question.losses)).collect(),
         };
         Self {
             presenter: Arc::new(presenter),
@@ -79,6 +81,7 @@ impl WorkerParts {
             yielded: Yields::default(),
             matched: vec![],
             question_workers: vec![],
+            limit: RowLimit::default(),
             last_row: None,
             has_conditions: false,
         };

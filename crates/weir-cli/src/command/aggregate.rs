@@ -111,7 +111,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         })?),
         name => match Log::of(compiler.sessions(), name) {
             Some(log) => {
-                (Question::new(asked(Want::Sessions(log.asked()), need), log.shape()), Some(log.columns()))
+                let shape = Shape { all_rows: true, ..log.shape() };
+                (Question::new(asked(Want::Sessions(log.asked()), need), shape), Some(log.columns()))
             }
             None => {
                 let event = EventRows::of(compiler.stack(), &[name.to_string()]);

@@ -129,7 +129,7 @@ fn resolve_details(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolve
         let sessions = ask(Need::default(), Want::Sessions(registry.all()));
         let questions = vec![
             packets(Shape { frames: true, ..Shape::default() }),
-            Question::new(sessions, Shape::default()),
+            Question::new(sessions, Shape { all_rows: true, ..Shape::default() }),
         ];
         let shown = Shown { dissector, hex: spec.hex, json };
         Resolved::new(questions, "", columns, PacketDetails::new(shown, registry, context.memory_max))

@@ -104,6 +104,8 @@ take them as --set:
              cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
              flush = 1.5 (seconds)
   packets    detail = true, hex = true
+  sessions, files, tls … (all protocols)
+             all_rows = true (also beyond 8 bytes of rows for a byte of a connection's traffic)
   files      extract = \"DIR/\", extract_max = \"1G\"
   events     events = [\"tcp.retransmission\"]{script}"
     )

@@ -23,7 +23,8 @@ use weir::{ColumnMask, Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want
 /// The subcommand for sessions of all protocols.
 pub fn command() -> Subcommand {
     let about = "Sessions of all application protocols, each with the name of its log (`_path`)";
-    of_name("sessions", about.to_string()).with_question(QuestionKind::new(resolve_all)).with_examples(&[
+    let kind = QuestionKind { options: &["all_rows"], ..QuestionKind::new(resolve_all) };
+    of_name("sessions", about.to_string()).with_question(kind).with_examples(&[
         ("sessions capture.pcap", "one row per session of any protocol"),
         ("sessions capture.pcap --format json | jq 'select(._path == \"http\")'", "for other programs"),
         ("sessions capture.pcap 'ip.addr == 192.0.2.1'", "of a host"),
@@ -39,7 +40,7 @@ pub fn log_commands() -> impl Iterator<Item = Subcommand> {
     of_sessions.chain(of_parts).map(|(name, about)| {
         let command = match is_extractable(name) {
             true => of_contents(name, about),
-            false => of_name(name, about).with_question(log_question(&[])),
+            false => of_name(name, about).with_question(log_question(&["all_rows"])),
         };
         let command =
             command.in_group(if EVERYDAY.contains(&name) { Group::Everyday } else { Group::Protocols });
@@ -79,10 +80,34 @@ fn examples(name: &'static str) -> Vec<(String, String)> {
 }
 
 fn of_name(name: &'static str, about: String) -> Subcommand {
-    Subcommand::new(name, about, move |mut args: Ask, all| {
-        let spec = args.spec(name)?;
-        ask::answer_one(&args.input, &spec, args.output.stats, all)
+    Subcommand::new(name, about, move |mut args: OfSessions, all| {
+        let spec = args.rows.put_into(args.ask.spec(name)?);
+        ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
     })
+}
+
+/// Arguments of sessions.
+#[derive(ClapArgs, Clone)]
+struct OfSessions {
+    #[command(flatten)]
+    ask: Ask,
+    #[command(flatten)]
+    rows: RowArgs,
+}
+
+/// Arguments for rows of sessions.
+#[derive(ClapArgs, Clone)]
+pub struct RowArgs {
+    /// Write all rows, also beyond 8 bytes of rows for a byte of a connection's traffic
+    #[arg(long, help_heading = "Output")]
+    all_rows: bool,
+}
+
+impl RowArgs {
+    /// Adds the arguments to a question.
+    pub fn put_into(&self, spec: QuestionSpec) -> QuestionSpec {
+        QuestionSpec { all_rows: self.all_rows, ..spec }
+    }
 }
 
 /// The type of questions for the rows of one log.
@@ -101,6 +126,8 @@ struct WithContents {
     ask: Ask,
     #[command(flatten)]
     contents: Contents,
+    #[command(flatten)]
+    rows: RowArgs,
 }
 
 /// The column with the path of a content.
@@ -116,10 +143,10 @@ pub fn is_extractable(name: &str) -> bool {
 /// A subcommand for a log whose rows have contents.
 fn of_contents(name: &'static str, about: String) -> Subcommand {
     let command = Subcommand::new(name, about, move |mut args: WithContents, all| {
-        let spec = args.contents.put_into(args.ask.spec(name)?);
+        let spec = args.rows.put_into(args.contents.put_into(args.ask.spec(name)?));
         ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
     });
-    command.with_question(log_question(&["extract", "extract_max"]))
+    command.with_question(log_question(&["all_rows", "extract", "extract_max"]))
 }
 
 /// The extraction that a question asks for.
@@ -169,7 +196,10 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let is_matched = !known.is_any() && asked.is_none() && extraction.is_none();
     let count_only = *context.form == Form::Count && is_matched;
     let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
-    let question = Question::new(ask, Shape { count_only, whole: extraction.is_some(), ..log.shape() });
+    let question = Question::new(
+        ask,
+        Shape { count_only, whole: extraction.is_some(), all_rows: spec.all_rows, ..log.shape() },
+    );
     let columns = log.columns();
     let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(columns.len());
     // Rows are chosen by these columns, whether they are shown or not.
@@ -269,7 +299,8 @@ fn resolve_all(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     // EVE events name the protocol that carries a session.
     let carrier = context.form.is(Format::Eve);
     let count_only = *context.form == Form::Count;
-    let question = Question::new(ask, Shape { carrier, count_only, ..Shape::default() });
+    let question =
+        Question::new(ask, Shape { carrier, count_only, all_rows: spec.all_rows, ..Shape::default() });
     // A table for people has one column of text for all values of a session.
     let is_narrow = context.form.is(Format::Table) && spec.columns.is_empty();
     let union = Arc::new(Union::of_all(context.compiler.sessions(), is_narrow));

@@ -3,6 +3,7 @@
 use super::sessions;
 use crate::args::{Contents, Input, RotateArgs, formats};
 use crate::ask::{self, Asked};
+use crate::command::sessions::RowArgs;
 use crate::failure::Failure;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Group, Subcommand};
@@ -31,6 +32,8 @@ struct Args {
     rotation: RotateArgs,
     #[command(flatten)]
     contents: Contents,
+    #[command(flatten)]
+    rows: RowArgs,
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
     #[arg(long)]
     stats: bool,
@@ -82,8 +85,8 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let contents = &args.contents;
     let logs = weir::Log::all(registry).into_iter().chain(weir::Log::of_parts(registry));
     specs.extend(logs.map(|log| match sessions::is_extractable(log.ask) {
-        true => contents.put_into(spec(log.path, log.ask)),
-        false => spec(log.path, log.ask),
+        true => args.rows.put_into(contents.put_into(spec(log.path, log.ask))),
+        false => args.rows.put_into(spec(log.path, log.ask)),
     }));
     let asked = Asked {
         input: &args.input,

@@ -290,6 +290,19 @@ fn of_questions(questions: &BTreeMap<String, QuestionTotals>) -> Vec<Family> {
             "Out-of-order segments of such streams, discarded because memory was short.",
             by_question(|totals| totals.in_engine.stream_segments),
         ),
+        labelled(
+            "weir_question_rows_merged",
+            Kind::Counter,
+            "Rows of sessions beyond what the traffic of their connection allows, merged into a row that equals them but for \
+             times and numbers of messages.",
+            by_question(|totals| totals.in_engine.rows_merged),
+        ),
+        labelled(
+            "weir_question_rows_left_out",
+            Kind::Counter,
+            "Rows of sessions beyond what the traffic of their connection allows, left out.",
+            by_question(|totals| totals.in_engine.rows_left_out),
+        ),
     ]
 }
 

@@ -17,7 +17,7 @@ pub fn questions(compiler: &Compiler, filter: &str) -> Vec<Question> {
     let protocols = names(compiler.sessions()).protocols();
     let want = Want::Sessions(protocols);
     let ask = weir::Ask { filter: filter.to_string(), need: Need::default(), want };
-    let sessions = Question::new(ask, Shape { rows: Some(protocols), ..Shape::default() });
+    let sessions = Question::new(ask, Shape { rows: Some(protocols), all_rows: true, ..Shape::default() });
     vec![Question::of_records(filter, Every::Within(REPORT_NS as u64)), sessions]
 }
 

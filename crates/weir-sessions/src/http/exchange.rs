@@ -272,14 +272,6 @@ impl HttpExchange {
         [&self.request, &self.response].into_iter().flatten().find_map(|message| message.flaw)
     }
 
-    /// Bytes of the headers whose values the log shows.
-    pub(super) fn shown_bytes(&self) -> usize {
-        let Some(HttpMessage { head, .. }) = &self.request else { return 0 };
-        let shown = ["host", ":authority", "referer", "user-agent", "origin", "via", "x-forwarded-for"];
-        let values = shown.iter().filter_map(|name| head.header(name)).chain([head.target(), head.method()]);
-        values.map(<[u8]>::len).sum()
-    }
-
     /// Bytes held.
     pub(super) fn held_bytes(&self) -> usize {
         let messages = [&self.request, &self.response].into_iter().flatten();

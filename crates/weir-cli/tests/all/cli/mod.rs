@@ -24,6 +24,7 @@ mod private;
 mod questions;
 mod records;
 mod rotation;
+mod row_limits;
 mod rules;
 pub mod screen;
 mod streams;

@@ -33,14 +33,6 @@ const DECODED_PER_BYTE_MAX: u64 = 8;
 /// … in addition to this many bytes.
 const DECODED_BYTES_FREE: u64 = 64 * 1024;
 
-/// Bytes of rows that a connection may yield for each captured byte: a request of three bytes may refer to a
-/// long target …
-const YIELDED_PER_BYTE_MAX: u64 = 7;
-/// … in addition to this many bytes.
-const YIELDED_BYTES_FREE: u64 = 4 * 1024;
-/// Bytes of a row besides the values of headers, in JSON.
-const ROW_BYTES: u64 = 384;
-
 /// Bytes of a frame's header (RFC 9113 §4.1).
 const FRAME_HEADER_BYTES: usize = 9;
 
@@ -75,9 +67,6 @@ pub(super) struct Http2 {
     streams_bytes: usize,
     /// Bytes that further blocks may decode to.
     allowance: u64,
-    /// Bytes that further exchanges may yield. An exchange is charged at its end, when the bytes of its
-    /// response and of both contents have been seen.
-    yield_allowance: u64,
     depth: u32,
     /// The highest stream number of a request.
     last_request: u32,
@@ -98,7 +87,6 @@ impl Default for Http2 {
             streams: BTreeMap::new(),
             streams_bytes: 0,
             allowance: DECODED_BYTES_FREE,
-            yield_allowance: YIELDED_BYTES_FREE,
             depth: 0,
             last_request: 0,
             has_first_request: false,
@@ -232,12 +220,11 @@ impl Http2 {
         }
     }
 
-    /// Adds a whole frame to the allowances. A part of a frame does not count, nor does a frame that ends the
+    /// Adds a whole frame to the allowance. A part of a frame does not count, nor does a frame that ends the
     /// parsing: the result must not depend on segments.
     fn earn(&mut self, from: Direction, is_whole: bool) {
         let bytes = if is_whole { self.sides[from as usize].frame_bytes as u64 } else { 0 };
         self.allowance = self.allowance.saturating_add(bytes * DECODED_PER_BYTE_MAX);
-        self.yield_allowance = self.yield_allowance.saturating_add(bytes * YIELDED_PER_BYTE_MAX);
     }
 
     /// Takes a complete header block.
@@ -310,8 +297,8 @@ impl Http2 {
             let first = self.streams.first_key_value().map(|(&id, _)| id);
             let Some(mut first) = first.and_then(|id| self.remove(id)) else { break };
             first.mar(Flaw::Unfinished);
-            // Each exchange counts once, reported or not.
-            self.cut_off.sessions += u64::from(self.deliver(first, sessions));
+            self.cut_off.sessions += 1;
+            self.deliver(first, sessions);
         }
         self.depth = self.depth.saturating_add(1);
         let depth = self.depth;
@@ -342,28 +329,16 @@ impl Http2 {
         self.yield_early(id, reached, sessions);
     }
 
-    /// Yields an exchange that goes on, unless the connection has yielded too much for its bytes: then the
-    /// whole one would not be yielded either.
+    /// Yields an exchange that goes on.
     fn yield_early(&self, id: u32, reached: Reached, sessions: &mut Vec<Box<dyn Session>>) {
-        let has_room = |open: &&Open| ROW_BYTES + open.exchange.shown_bytes() as u64 <= self.yield_allowance;
-        let exchange = self.streams.get(&id).filter(has_room).map(|open| open.exchange.so_far(reached));
+        let exchange = self.streams.get(&id).map(|open| open.exchange.so_far(reached));
         sessions.extend(exchange.map(|exchange| Box::new(exchange) as Box<dyn Session>));
     }
 
-    /// Yields an exchange, unless the connection has yielded too much for its bytes. Returns whether the
-    /// exchange was yielded.
-    fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) -> bool {
+    /// Yields an exchange.
+    fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) {
         self.cut_off.parts += open.exchange.end_bodies(open.is_request_over, open.is_response_over);
-        let cost = ROW_BYTES + open.exchange.shown_bytes() as u64;
-        let rest = self.yield_allowance.checked_sub(cost);
-        match rest {
-            Some(rest) => {
-                self.yield_allowance = rest;
-                sessions.push(Box::new(open.exchange));
-            }
-            None => self.cut_off.sessions += 1,
-        }
-        rest.is_some()
+        sessions.push(Box::new(open.exchange));
     }
 
     fn reset(&mut self, id: u32, code: Option<u32>, sessions: &mut Vec<Box<dyn Session>>) {

@@ -1,0 +1,146 @@
+//! The rows of a worker's sessions, within what their connections and all traffic have
+//! [earned](weir_engine::row_account). Beyond that, a row is merged into the last one if both are equal but for
+//! times and counters, and is left out otherwise. Both are counted for the question.
+
+use crate::session_rows::RowMaker;
+use crate::yields::{RowPlace, Yields};
+use weir_engine::FlowRef;
+use weir_engine::question_losses::QuestionLosses;
+use weir_engine::row_account::{Payment, ROWS_PER_BYTE, RowAccount};
+use weir_engine::subscriber::Order;
+use weir_packet::{Batch, Cell};
+
+/// Bytes of rows that connections may have beyond what they have earned, all together, whatever the traffic. It
+/// is bounded for later, too: rows that nobody asked for earlier are not given later.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+/// A row that others are merged into is released after this time.
+const HELD_NS: i64 = 1_000_000_000;
+
+/// The allowance of a worker.
+#[derive(Debug, Default)]
+pub struct RowLimit {
+    /// Bytes of rows that all packets so far have earned.
+    earned: u64,
+    /// By question: bytes of rows.
+    spent: Vec<u64>,
+    /// The last row of a connection that owes all it may owe; it is paid for.
+    held: Option<HeldRow>,
+}
+
+/// A row that further rows are merged into.
+#[derive(Debug)]
+struct HeldRow {
+    flow: FlowRef,
+    place: RowPlace,
+    /// Its only row.
+    row: Batch,
+    /// The index of the column `repeated`.
+    repeated_at: usize,
+    /// Rows that it stands for.
+    repeated: u64,
+    since_ns: i64,
+}
+
+/// The connection of a row.
+#[derive(Clone, Copy)]
+pub struct Payer<'a> {
+    pub flow: FlowRef,
+    pub account: &'a RowAccount,
+    /// The time of its last packet, in nanoseconds since 1970.
+    pub now: i64,
+}
+
+impl RowLimit {
+    /// Notes the bytes on the wire of all packets that the worker has read so far.
+    pub fn earn(&mut self, wire_bytes: u64) {
+        self.earned = wire_bytes.saturating_mul(ROWS_PER_BYTE as u64);
+    }
+
+    /// Whether a row may be made for its place: then the row is written, and [`settle`](Self::settle) is called.
+    pub fn admits(
+        &mut self,
+        place: RowPlace,
+        payer: Payer<'_>,
+        losses: &QuestionLosses,
+        yields: &mut Yields,
+    ) -> bool {
+        let is_exhausted = payer.account.is_exhausted(place.question);
+        let is_held = |held: &HeldRow| held.flow == payer.flow && held.place.question == place.question;
+        match &self.held {
+            // The rows of a connection stay in order.
+            Some(held) if is_held(held) && !is_exhausted => self.release(place.order, yields),
+            Some(held) if is_held(held) && held.place.protocol == place.protocol => {}
+            _ if is_exhausted => {
+                losses.add_left_out(1);
+                return false;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Pays for the last row of `yields`. Returns whether the row stays there.
+    pub fn settle(
+        &mut self,
+        place: RowPlace,
+        payer: Payer<'_>,
+        maker: &RowMaker,
+        losses: &QuestionLosses,
+        yields: &mut Yields,
+    ) -> bool {
+        let Some(row) = yields.last_row(place) else { return true };
+        let bytes = maker.json_bytes(row);
+        if self.spent.len() <= place.question {
+            self.spent.resize(place.question + 1, 0);
+        }
+        let spent = &mut self.spent[place.question];
+        *spent = (*spent).max(self.earned.saturating_sub(RESERVE_BYTES));
+        let has_reserve = *spent + bytes as u64 <= self.earned.saturating_add(RESERVE_BYTES);
+        let payment = payer.account.pay(place.question, bytes, has_reserve);
+        if payment == Payment::Refused {
+            let held = self.held.as_mut().filter(|held| {
+                let is_same = (held.flow, held.place.question, held.place.protocol)
+                    == (payer.flow, place.question, place.protocol);
+                is_same && maker.are_equal(held.row.row(0), row)
+            });
+            match held {
+                Some(held) => {
+                    held.repeated += 1;
+                    losses.add_merged(1);
+                }
+                None => losses.add_left_out(1),
+            }
+            yields.take_last_row(place);
+            return false;
+        }
+        *spent += bytes as u64;
+        if payment == Payment::Owed && payer.account.is_exhausted(place.question) {
+            let row = yields.take_last_row(place);
+            self.release(place.order, yields);
+            let repeated_at = maker.repeated_at();
+            let Payer { flow, now: since_ns, .. } = payer;
+            self.held = row.map(|row| HeldRow { flow, place, row, repeated_at, repeated: 1, since_ns });
+            return false;
+        }
+        true
+    }
+
+    /// Releases the held row, if it is held for long enough at `now`; `i64::MAX`: at the end.
+    pub fn pass_time(&mut self, order: Order, now: i64, yields: &mut Yields) {
+        let is_due = |held: &HeldRow| now.saturating_sub(held.since_ns) >= HELD_NS;
+        if self.held.as_ref().is_some_and(is_due) {
+            self.release(order, yields);
+        }
+    }
+
+    /// Adds the held row to the results.
+    pub fn release(&mut self, order: Order, yields: &mut Yields) {
+        let Some(HeldRow { place, row, repeated_at, repeated, .. }) = self.held.take() else { return };
+        let mut writer = yields.add_row(RowPlace { order, ..place }, row.columns());
+        for (at, cell) in row.row(0).iter().enumerate() {
+            let is_repeated = at == repeated_at && repeated > 1;
+            writer.push(if is_repeated { Cell::Unsigned(repeated) } else { cell });
+        }
+    }
+}
