@@ -196,7 +196,7 @@ pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool
         }
         if stats {
             say!("question   {name}: {answers} answers, {lost} lost at its output, {words}");
-        } else if has_several && *in_engine != LossCounts::default() {
+        } else if has_several && undecided_packets + stream_bytes + stream_segments > 0 {
             note!("weir: question `{name}`: {words}");
         }
     }

@@ -40,6 +40,7 @@ const SECTIONS: &[(&str, &str, Kind)] = &[
     ("conversation", "Conversations", Kind::Connections),
     ("server_name", "Names of servers, by sessions", Kind::Counts),
     ("stopped", "Packets that were not parsed completely", Kind::Packets),
+    ("weird", "Odd (weir weird)", Kind::Counts),
     ("reader", "Reader", Kind::Values),
 ];
 
@@ -52,6 +53,7 @@ const OVERVIEW: &[(&str, usize)] = &[
     ("conversation", 5),
     ("server_name", 8),
     ("stopped", 8),
+    ("weird", 5),
 ];
 
 /// The width of a bar, in characters.

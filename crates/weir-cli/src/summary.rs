@@ -32,7 +32,7 @@ pub const COLUMNS: &[Column] = &[
     Column::new("ts", ValueType::Time, "time of the occurrence, or of its start"),
     Column::new("sent_bytes", ValueType::Unsigned, "bytes that a talker sent"),
     Column::new("received_bytes", ValueType::Unsigned, "bytes that a talker received"),
-    Column::new("count", ValueType::Unsigned, "connections; of a server's name: sessions"),
+    Column::new("count", ValueType::Unsigned, "connections; of a server's name: sessions; of `weird`: times"),
 ];
 
 /// Maximum number of rows of a section whose items are many.
@@ -140,6 +140,9 @@ impl Rows for SummaryRows {
             let share = Some(packets as f64 / outcome.counters.packet.packets as f64);
             let row = Row { packets: Some(packets), share, ..Row::default() };
             table.row("stopped", reason.label(), &row)?;
+        }
+        for (name, count) in weir::odd_counts(&outcome.counters).into_iter().take(TOP) {
+            table.row("weird", name, &Row { count: Some(count), ..Row::default() })?;
         }
         let found = self.findings.found();
         let reader = [

@@ -29,6 +29,8 @@ pub struct Need {
     pub sessions: ProtocolSet,
     /// Events, by index into [`events`](crate::events::events) of the stack.
     pub events: EventSet,
+    /// What is odd about each connection.
+    pub odd: bool,
     /// The results of sessions, stored with each connection: for questions that select connections or packets
     /// by their sessions.
     pub verdicts: bool,

@@ -42,7 +42,7 @@ counters! {
         wire_bytes, "Bytes on the wire of the packets read.";
         delivered, "Packets delivered to a question, or belonging to a connection that matches a question.";
         filtered, "Packets that were processed to their end and match no question.";
-        undecided, "Packets, counted above, whose match was given up before their connection was decided or their datagram was complete, because too many packets were held.";
+        undecided, "Packets whose match was given up before their connection was decided or their datagram was complete, because too many packets were held.";
     }
 }
 
@@ -71,7 +71,7 @@ counters! {
         retransmitted, "Segments whose bytes had all arrived before.";
         overlapping, "Segments that arrived in order and overlapped queued bytes; they went through the queue.";
         overlap_bytes, "Bytes that arrived again while the earlier copy was still queued.";
-        inconsistent_bytes, "Bytes of overlap_bytes that differed from the earlier copy.";
+        inconsistent_bytes, "Bytes that arrived again while the earlier copy was still queued, and differed from it; they are part of overlap_bytes.";
         out_of_window, "Segments too far from the next expected sequence number.";
         acknowledged, "Gaps skipped because the receiver had acknowledged the missing bytes.";
         forced_by_segments, "Gaps skipped because one direction had too many queued segments.";
@@ -88,8 +88,8 @@ counters! {
         copied, "Queued segments whose bytes were copied, because the source needed the memory of their packet, or because too much of the capture was pinned.";
         assembled, "Datagrams assembled from fragments.";
         ends_provisional, "FINs, and in strict mode resets, that ended a direction until its receiver confirmed or disproved the end.";
-        ends_disproved, "Times that a receiver acknowledged bytes behind such ends, which were then forgotten.";
-        ends_forced, "Such ends given up because too much waited behind them.";
+        ends_disproved, "Times that a receiver acknowledged bytes behind a FIN or reset, which was then forgotten.";
+        ends_forced, "FINs and resets given up because too much waited behind them.";
         ends_refused, "FINs and resets without effect because their direction had sixteen unconfirmed ends already.";
         released, "Queued segments discarded at the end of their flow.";
     }

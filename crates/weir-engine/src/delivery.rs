@@ -10,8 +10,10 @@ use crate::emitted::Emitted;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
 use crate::flow_sessions::KeptSessions;
+use crate::flows::Flows;
 use crate::held_sessions::{HeldSession, HeldSessions, HeldSessionsMax};
 use crate::matcher::{FlowVerdict, Matcher, PacketMatch, SessionMatch};
+use crate::oddities::{Oddities, Oddity};
 use crate::plan::{Plan, SessionVerdict, Want};
 use crate::sessions::Yielded;
 use crate::sets::{QuestionSet, RemainderSet, Terms};
@@ -64,10 +66,13 @@ pub(crate) struct Delivery<S> {
     pub yielded: Yielded,
     /// Sessions that receivers have kept.
     kept: KeptSessions,
+    /// What is odd, if a question asks.
+    odd: Option<Box<Oddities>>,
 }
 
 impl<S: Subscriber> Delivery<S> {
     pub fn new(plan: Arc<Plan>, subscriber: S) -> Self {
+        let odd = plan.odd.as_ref().map(|events| Box::new(Oddities::new(events)));
         Self {
             streams: StreamBudget::new(plan.overload, plan.losses()),
             outs: outs_of(&plan),
@@ -83,6 +88,7 @@ impl<S: Subscriber> Delivery<S> {
             ended: Emitted::default(),
             yielded: vec![],
             kept: KeptSessions::default(),
+            odd,
         }
     }
 
@@ -107,10 +113,44 @@ impl<S: Subscriber> Delivery<S> {
         self.kept.release(&mut self.streams.overload);
     }
 
+    /// Notes what is odd about a flow since the last call.
+    #[inline]
+    pub fn note_odd(&mut self, flow: Option<FlowRef>, time: Timestamp, flows: &Flows) {
+        if let Some(odd) = &mut self.odd {
+            let mut counters = self.counters;
+            flows.count(&mut counters);
+            odd.note(flow, time, &counters);
+        }
+    }
+
+    /// Notes the odd ones of the events of a packet of this flow.
+    #[inline]
+    pub fn note_odd_events(&mut self, flow: Option<FlowRef>, emitted: &Emitted, packet: &PacketMeta) {
+        if let Some(odd) = &mut self.odd {
+            emitted.views(packet.time, Some(packet.number)).for_each(|event| odd.note_event(flow, &event));
+        }
+    }
+
+    /// Removes and returns what is odd about a flow that ends at this time.
+    pub fn take_odd(&mut self, flow: FlowRef, time: Timestamp, flows: &Flows) -> Vec<Oddity> {
+        self.note_odd(Some(flow), time, flows);
+        self.odd.as_mut().map(|odd| odd.take(flow)).unwrap_or_default()
+    }
+
+    /// Reports what is odd and has no connection.
+    pub fn odd_others(&mut self) {
+        let others = self.odd.as_mut().map(|odd| odd.take_others()).unwrap_or_default();
+        if !others.is_empty() {
+            self.subscriber.odd(self.order, &others);
+        }
+    }
+
     /// Changes to another plan. `map` translates the remainders that sessions are held for.
     pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(&RemainderSet) -> RemainderSet) {
         self.outs = outs_of(&plan);
         self.streams.set_losses(plan.losses());
+        // The events have other numbers now.
+        self.odd = plan.odd.as_ref().map(|events| Box::new(Oddities::new(events)));
         self.matcher = Matcher::new(plan);
         self.sessions.renew(map);
         self.streams.overload.set_held_session_bytes(self.sessions.bytes());

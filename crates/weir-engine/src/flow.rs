@@ -1,6 +1,7 @@
 //! A flow as subscribers see it: its key, its times, and the program's variables by name.
 
 use crate::flow_ref::FlowRef;
+use crate::oddities::Oddity;
 pub use crate::recognised::Recognised;
 use crate::row_account::RowAccount;
 use crate::table::{FlowId, Header, OwnedHeader};
@@ -55,6 +56,8 @@ pub struct FlowView<'a> {
     pub recognised: Recognised,
     /// The connections around the flow (tunnels), outermost first; known only when the flow has ended.
     pub outer: &'a [(Table, OwnedHeader)],
+    /// What was odd about it; known only when it has ended, and a question asks.
+    pub odd: &'a [Oddity],
     /// What rows of its sessions are paid with; known only when a session is delivered.
     pub rows: Option<&'a RowAccount>,
 }
@@ -75,7 +78,7 @@ impl<'a> FlowView<'a> {
     ) -> Self {
         let (graph, layout) = (program.graph(), program.layout());
         let recognised = Recognised::default();
-        Self { graph, layout, table, id, header, data, recognised, outer: &[], rows: None }
+        Self { graph, layout, table, id, header, data, recognised, outer: &[], odd: &[], rows: None }
     }
 
     /// The name of the flow while it is live.

@@ -31,7 +31,7 @@ use crate::stream::{CarrierPacket, InOrder, Moment, StreamEnd};
 use crate::subscriber::Subscriber;
 use std::sync::Arc;
 use weir_ir::abi::{Ordered, Program};
-use weir_packet::{Direction, Extras};
+use weir_packet::{Direction, Extras, Timestamp};
 
 /// A packet that is read again has been delivered already, so nobody asks for its extras.
 static NO_EXTRAS: Extras = Extras::new();
@@ -296,6 +296,8 @@ impl<S: Subscriber> FlowEnds<'_, S> {
 
     fn hand_over(&mut self, flow: FlowRef, reason: EndReason) {
         let FlowRef { table, id, .. } = flow;
+        let ended = Timestamp(self.flows.tables[table.index()].flows.entry(id).0.last_time);
+        let odd = self.delivery.take_odd(flow, ended, self.flows);
         let streams = self.flows.tables[table.index()].streams.get_mut(id).map(std::mem::take);
         let outcomes = streams.as_ref().and_then(|_| self.flows.outcomes(flow));
         let state = &self.flows.tables[table.index()];
@@ -304,6 +306,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let view = FlowView {
             recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
             outer: self.flows.outer.get(&flow).map_or(&[], Vec::as_slice),
+            odd: &odd,
             rows: sessions.map(FlowSessions::rows),
             ..FlowView::new(&*self.flows.program, flow, header, data)
         };

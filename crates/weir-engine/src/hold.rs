@@ -301,6 +301,7 @@ mod tests {
             at_once: QuestionSet::EMPTY,
             kernel: None,
             forced: vec![],
+            odd: None,
             limits: Limits { held_packets_max, ..Limits::default() },
             overload: crate::stream::OverloadParams::default(),
             policies: Arc::default(),

@@ -20,6 +20,7 @@
 //! * `taken_over`: connections whose packets the kernel counts. `kernel_entries`: their entries in the
 //!   kernel. [`kernel_plan`]: what a plan knows of them.
 //! * [`row_account`]: how many bytes of rows the sessions of a connection may have.
+//! * [`oddities`]: what was odd about each connection.
 //! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
 //! * `change`: changes the program between two bursts.
 //! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.
@@ -55,6 +56,7 @@ mod matcher;
 pub mod memory;
 mod messages;
 mod nesting;
+pub mod oddities;
 mod order;
 mod packet_ctx;
 mod packet_run;

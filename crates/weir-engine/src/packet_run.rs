@@ -348,10 +348,17 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.count(reason);
         if !self.effects.emitted.is_empty() {
             let terms = self.lane.terms(self.flows);
+            self.delivery.note_odd_events(self.owner(), &self.effects.emitted, self.at.packet);
             self.delivery.events(&mut self.effects.emitted, self.at.packet, terms);
         }
         self.decide(reason);
         self.settle_open();
+        self.delivery.note_odd(self.owner(), self.at.packet.time, self.flows);
+    }
+
+    /// The connection that the packet belongs to.
+    fn owner(&self) -> Option<FlowRef> {
+        self.place.nesting.owner().map(FlowHit::flow)
     }
 
     /// Clears the classes of a packet whose processing stopped before its program was done.

@@ -7,6 +7,7 @@ use crate::deferred_predicate::{DeferredPredicate, Presence};
 use crate::end_event::EndEvent;
 use crate::flow::FlowView;
 use crate::kernel_plan::KernelPlan;
+use crate::oddities::OddEvent;
 use crate::question_losses::QuestionLosses;
 use crate::sequence::Policies;
 use crate::sets::{Terms, of_classes};
@@ -130,6 +131,8 @@ pub struct Plan {
     /// A question receives records of connections: flows are kept up to their ends, even if nobody wants more
     /// of their bytes.
     pub records: bool,
+    /// The events that are odd, if a question receives [oddities](crate::oddities).
+    pub odd: Option<Arc<[OddEvent]>>,
     /// Bounds.
     pub limits: Limits,
     /// Bounds on the memory of streams, per worker.

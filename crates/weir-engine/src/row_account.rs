@@ -23,6 +23,8 @@ pub struct RowAccount {
     /// The balance of questions without rows so far, in bytes of rows.
     saved: Cell<i32>,
     of_questions: Cell<Box<[Balance]>>,
+    /// Rows that were merged or left out, of all questions.
+    limited: Cell<u32>,
 }
 
 /// The balance of a question.
@@ -74,6 +76,16 @@ impl RowAccount {
         };
         self.set(question, rest.max(i64::from(i32::MIN / 2)) as i32);
         payment
+    }
+
+    /// Counts a row that was merged or left out.
+    pub fn limit(&self) {
+        self.limited.set(self.limited.get().saturating_add(1));
+    }
+
+    /// Rows that were merged or left out, of all questions.
+    pub fn limited(&self) -> u32 {
+        self.limited.get()
     }
 
     /// Memory beside the account itself, in bytes.

@@ -5,6 +5,7 @@ pub use crate::order::Order;
 use crate::counters::Account;
 use crate::flow::{EndReason, FlowView};
 use crate::flow_ref::FlowRef;
+use crate::oddities::Oddity;
 use crate::plan::{Plan, SessionVerdict};
 use crate::sets::{QuestionSet, RemainderSet};
 use crate::stream::StreamSubscriber;
@@ -301,6 +302,11 @@ pub trait Subscriber: StreamSubscriber + Send {
     /// A session.
     fn session(&mut self, order: Order, question: usize, flow: &FlowView<'_>, session: &SeenSession<'_>) {
         let _ = (order, question, flow, session);
+    }
+
+    /// What was odd about packets without a connection.
+    fn odd(&mut self, order: Order, odd: &[Oddity]) {
+        let _ = (order, odd);
     }
 
     /// An event, after its packet was processed; an event at the end of a flow before the flow's record.

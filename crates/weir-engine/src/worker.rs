@@ -24,6 +24,9 @@ use weir_ir::abi::Program;
 use weir_ir::graph::Table;
 use weir_packet::BURST_PACKETS_MAX;
 
+/// The time between two reports of what is odd and has no connection.
+const OTHERS_NS: i64 = 60_000_000_000;
+
 /// Flows that end, or are reported, per call of [`Worker::finish`] or [`Worker::pass_time`].
 ///
 /// Each may yield hundreds of sessions, which wait until the caller takes them.
@@ -52,6 +55,8 @@ pub struct Worker<S> {
     check_at: Option<i64>,
     /// They have flows.
     has_checked: bool,
+    /// When oddities without a connection were reported last.
+    others_at: i64,
     /// The flows that are still to be reported; the last one comes next. `None`: they are not listed yet.
     checking: Option<Vec<Ending>>,
 }
@@ -72,6 +77,7 @@ impl<S: Subscriber> Worker<S> {
             checks: Checks::new(&plan),
             check_at: None,
             has_checked: false,
+            others_at: 0,
             checking: None,
             plan,
         }
@@ -129,10 +135,20 @@ impl<S: Subscriber> Worker<S> {
         let more = !self.expiring.is_empty() || self.go_on_checking(burst, now);
         if !more {
             self.shed_idle(burst, now);
-            self.delivery.subscriber.pass_time(Order { burst, phase: Order::TIME, at: 0, flow: 0 }, now);
+            self.delivery.order = Order { burst, phase: Order::TIME, at: 0, flow: 0 };
+            self.report_others_at(now);
+            self.delivery.subscriber.pass_time(self.delivery.order, now);
         }
         self.delivery.stages.end(Stage::Expire, ended, began);
         more
+    }
+
+    /// Reports what is odd and has no connection, once a minute.
+    fn report_others_at(&mut self, now: i64) {
+        if now.saturating_sub(self.others_at) >= OTHERS_NS {
+            self.others_at = now;
+            self.delivery.odd_others();
+        }
     }
 
     /// Reports some of the flows of the checks that go on. Returns `false` if there are none.
@@ -207,6 +223,8 @@ impl<S: Subscriber> Worker<S> {
         let more = !self.ending.is_empty();
         if !more {
             let last = Order { burst, phase: Order::END, at: i64::MAX, flow: u64::MAX };
+            self.delivery.order = last;
+            self.delivery.odd_others();
             self.delivery.subscriber.pass_time(last, i64::MAX);
         }
         more

@@ -58,6 +58,11 @@ impl Drops {
         self.0[reason as usize]
     }
 
+    /// The number of packets for each reason, in the order of [`DropReason::ALL`].
+    pub fn counts(&self) -> [u64; DropReason::ALL.len()] {
+        self.0
+    }
+
     /// All packets dropped, for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()

@@ -5,6 +5,7 @@ use crate::deferred_predicate::{alternative_plan, deferred_predicates};
 use crate::end_places::EndPlaces;
 use crate::events::never_told;
 use crate::kernel_filters::QuestionFilters;
+use crate::odd_rows;
 use crate::ordering::Ordering;
 use crate::packet_key::PacketKey;
 use crate::places::Places;
@@ -583,6 +584,7 @@ impl Compiler {
             program,
             unconditional: ClassSet::from_words(unconditional.words()),
             records: questions.iter().any(|q| q.need.connections || q.need.variables),
+            odd: questions.iter().any(|q| q.need.odd).then(|| odd_rows::events_of(stack)),
             limits: options.limits,
             overload: options.overload,
             policies: Arc::new(options.policies.clone()),

@@ -112,6 +112,10 @@ pub struct Shape {
     pub rows: Option<ProtocolSet>,
     /// Instead of sessions, their parts come as rows of this log.
     pub parts: Option<&'static PartLog>,
+    /// Instead of connections, what is odd about them comes as rows: [`odd_columns`](crate::odd_columns).
+    pub odd: bool,
+    /// With `odd`: also what is odd about packets without a connection.
+    pub odd_others: bool,
     /// Rows of sessions and of their parts are not limited by the traffic of their connection: for rows that are
     /// folded, or wanted at any price.
     pub all_rows: bool,

@@ -36,6 +36,7 @@ mod item;
 mod kernel_filters;
 mod locality;
 mod names;
+mod odd_rows;
 mod ordered_merge;
 mod ordering;
 mod outcome;
@@ -83,6 +84,7 @@ mod yields;
 extern crate self as weir;
 
 pub use connection::COLUMNS as CONNECTION_COLUMNS;
+pub use odd_rows::{odd_columns, odd_counts, odd_events, odd_names};
 pub use row_filter::{RowFields, RowFilter};
 pub use session_rows::Log;
 pub use weir_compile::catalog::SAMPLES;

@@ -73,6 +73,7 @@ impl RowLimit {
             Some(held) if is_held(held) && held.place.protocol == place.protocol => {}
             _ if is_exhausted => {
                 losses.add_left_out(1);
+                payer.account.limit();
                 return false;
             }
             _ => {}
@@ -111,6 +112,7 @@ impl RowLimit {
                 }
                 None => losses.add_left_out(1),
             }
+            payer.account.limit();
             yields.take_last_row(place);
             return false;
         }

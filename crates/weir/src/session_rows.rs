@@ -189,6 +189,16 @@ impl Log {
         Some(PartFields { name: log.name, doc: log.doc, fields })
     }
 
+    /// The columns of a log of what these fields describe, one row for each connection or none.
+    pub(crate) fn columns_of(fields: &[Field]) -> Vec<Column> {
+        CONNECTION
+            .iter()
+            .cloned()
+            .chain(logged(fields, &[]).map(|(_, field)| column(field)))
+            .chain([REPEATED])
+            .collect()
+    }
+
     /// The columns that identify the connection, the same in every log of sessions.
     pub fn connection_columns(&self) -> impl Iterator<Item = Column> + use<> {
         CONNECTION.iter().cloned()
@@ -423,6 +433,18 @@ impl RowMaker {
                 !matches!(kind, ValueType::Time | ValueType::Interval) && !NUMBERS.contains(name)
             })
             .all(|((one, other), _)| one == other)
+    }
+
+    /// Writes the row of a session that has a time and no connection.
+    pub fn write_alone(&self, shown: ColumnMask, session: &dyn Session, row: &mut RowWriter<'_>) {
+        for at in 0..CONNECTION.len() {
+            let time = session.time().filter(|_| at == 0 && shown.contains(at));
+            row.push(time.map_or(Cell::Absent, Cell::Time));
+        }
+        for (at, (index, _)) in logged(self.fields, &[]).enumerate() {
+            let value = session.value(index);
+            row.push(if shown.contains(CONNECTION.len() + at) { (&value).into() } else { Cell::Absent });
+        }
     }
 
     /// Writes the row of a session, or of a part. Columns that are not `shown` are absent, and are not

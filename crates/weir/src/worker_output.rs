@@ -6,6 +6,7 @@ use crate::events::EventRows;
 use crate::flow_task::FlowWorker;
 use crate::format_packet::Path;
 use crate::item::{Flow, Item, Shape};
+use crate::odd_rows::{self, OddRow};
 use crate::packet_key::PlacedKey;
 use crate::packet_rows::{FRAME, PACKET_COLUMNS, PacketRows};
 use crate::places::Places;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use weir_compile::OutValue;
 use weir_engine::FlowRef;
 use weir_engine::flow::{EndReason, FlowView};
+use weir_engine::oddities::{OddKind, Oddity};
 use weir_engine::question_losses::QuestionLosses;
 use weir_engine::stream::{Chunk, StreamHandle, StreamSubscriber};
 use weir_engine::subscriber::{
@@ -294,6 +296,29 @@ impl Collector {
         })
     }
 
+    /// Adds the rows of what is odd about a connection that has ended.
+    fn odd_rows(&mut self, place: RowPlace, flow: &FlowView<'_>) {
+        let limited = flow.rows.map_or(0, |rows| rows.limited());
+        let limited = (limited > 0).then(|| Oddity {
+            kind: OddKind::RowsLimited,
+            count: u64::from(limited),
+            first: flow.first_time(),
+        });
+        let maker = RowMaker::of_sessions(odd_rows::FIELDS, false);
+        for odd in flow.odd.iter().copied().chain(limited) {
+            if self.is_counted(place.question) {
+                continue;
+            }
+            let columns = self.presenter.shapes[place.question].columns;
+            let odd = OddRow(odd);
+            self.limited_row(place, flow, &maker, |yields| {
+                let origin = session_rows::Origin::of(flow, 0, &odd);
+                let mut row = yields.add_row(place, maker.columns());
+                maker.write(columns, &origin, &odd, &mut row);
+            });
+        }
+    }
+
     /// Discards what the inspector of a question keeps of a connection.
     fn forget(&mut self, question: usize, flow: FlowRef) {
         if let Some(QuestionWorker::Inspector(inspector)) = self.question_workers.get_mut(question) {
@@ -381,10 +406,13 @@ impl Subscriber for Collector {
             }
             _ => None,
         };
+        let shape = self.presenter.shapes[question];
+        if shape.odd {
+            return self.odd_rows(RowPlace::of(order, question), flow);
+        }
         if self.is_counted(question) {
             return self.forget(question, flow.flow_ref());
         }
-        let shape = self.presenter.shapes[question];
         if shape.as_rows && state.is_none() {
             let places = &self.places[flow.table.index()];
             let inspector = match self.question_workers.get_mut(question) {
@@ -544,6 +572,20 @@ impl Subscriber for Collector {
         for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {
                 self.session_row(RowPlace { protocol: within, ..place }, None, flow, &*session);
+            }
+        }
+    }
+
+    fn odd(&mut self, order: Order, odd: &[Oddity]) {
+        let presenter = Arc::clone(&self.presenter);
+        let asked = presenter.shapes.iter().enumerate();
+        for (question, shape) in asked.filter(|(_, shape)| shape.odd && shape.odd_others) {
+            for odd in odd {
+                if !self.is_counted(question) {
+                    let maker = RowMaker::of_sessions(odd_rows::FIELDS, false);
+                    let mut row = self.yielded.add_row(RowPlace::of(order, question), maker.columns());
+                    maker.write_alone(shape.columns, &OddRow(*odd), &mut row);
+                }
             }
         }
     }

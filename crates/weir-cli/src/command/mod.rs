@@ -26,6 +26,7 @@ mod stacks;
 mod stats;
 mod streams;
 mod top;
+mod weird;
 mod zeek;
 
 use crate::subcommand::Subcommand;
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Subcommand> {
     all.extend(sessions::log_commands());
     all.extend([
         sessions::command(),
+        weird::command(),
         packets::command(),
         aggregate::command(),
         records::command(),

@@ -242,6 +242,7 @@ impl<'a> Lower<'a> {
             cutoff: None,
             sessions: n.sessions | q.need.sessions,
             events: n.events | q.need.events,
+            odd: n.odd | q.need.odd,
             dispatch: n.dispatch | q.need.dispatch,
             verdicts: n.verdicts | q.need.verdicts,
             strict: n.strict | q.need.strict,

@@ -34,6 +34,7 @@ mod tshark;
 mod udp;
 mod unit;
 mod untrusted;
+mod weird;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
