@@ -127,7 +127,10 @@ impl<S: Subscriber> Delivery<S> {
     #[inline]
     pub fn note_odd_events(&mut self, flow: Option<FlowRef>, emitted: &Emitted, packet: &PacketMeta) {
         if let Some(odd) = &mut self.odd {
-            emitted.views(packet.time, Some(packet.number)).for_each(|event| odd.note_event(flow, &event));
+            for event in emitted.views(packet.time, Some(packet.number)) {
+                let low = |column| event.column(column).map(|[_, low]| low);
+                odd.note_event((flow, packet.time), event.event.index(), low);
+            }
         }
     }
 

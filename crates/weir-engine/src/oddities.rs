@@ -4,7 +4,6 @@
 
 use crate::counters::Counters;
 use crate::flow_ref::FlowRef;
-use crate::subscriber::EventView;
 use std::collections::HashMap;
 use weir_packet::{DropReason, Timestamp};
 
@@ -134,11 +133,16 @@ impl Oddities {
         new.into_iter().for_each(|(kind, count)| self.add(flow, Oddity { kind, count, first: time }));
     }
 
-    /// Notes an event of a packet of this flow, if the event is odd.
-    pub fn note_event(&mut self, flow: Option<FlowRef>, event: &EventView<'_>) {
-        let Some(odd) = self.events.iter().find(|odd| odd.event == event.event.index()) else { return };
-        let detail = odd.detail.and_then(|column| event.column(column)).map_or(0, |[_, low]| low);
-        self.add(flow, Oddity { kind: OddKind::Event(odd.number, detail), count: 1, first: event.time });
+    /// Notes an event of a packet of this flow, if the event is odd. `column` reads a column of the event.
+    pub fn note_event(
+        &mut self,
+        (flow, time): (Option<FlowRef>, Timestamp),
+        event: usize,
+        column: impl Fn(usize) -> Option<u64>,
+    ) {
+        let Some(odd) = self.events.iter().find(|odd| odd.event == event) else { return };
+        let detail = odd.detail.and_then(column).unwrap_or(0);
+        self.add(flow, Oddity { kind: OddKind::Event(odd.number, detail), count: 1, first: time });
     }
 
     /// Removes and returns the oddities of a flow.

@@ -24,6 +24,8 @@ pub struct RowLimit {
     earned: u64,
     /// By question: bytes of rows.
     spent: Vec<u64>,
+    /// For each kind of rows so far: see [`RowMaker::name_bytes`].
+    names: Vec<(RowMaker, Vec<usize>)>,
     /// The last row of a connection that owes all it may owe; it is paid for.
     held: Option<HeldRow>,
 }
@@ -90,8 +92,9 @@ impl RowLimit {
         losses: &QuestionLosses,
         yields: &mut Yields,
     ) -> bool {
-        let Some(row) = yields.last_row(place) else { return true };
-        let bytes = maker.json_bytes(row);
+        let Some(batch) = yields.last_row(place) else { return true };
+        // Braces, the end of the line, and the name of the log.
+        let bytes = 16 + batch.last_row_json_bytes(name_bytes(&mut self.names, maker));
         if self.spent.len() <= place.question {
             self.spent.resize(place.question + 1, 0);
         }
@@ -103,7 +106,7 @@ impl RowLimit {
             let held = self.held.as_mut().filter(|held| {
                 let is_same = (held.flow, held.place.question, held.place.protocol)
                     == (payer.flow, place.question, place.protocol);
-                is_same && maker.are_equal(held.row.row(0), row)
+                is_same && maker.are_equal(held.row.row(0), batch.row(batch.rows() - 1))
             });
             match held {
                 Some(held) => {
@@ -145,4 +148,13 @@ impl RowLimit {
             writer.push(if is_repeated { Cell::Unsigned(repeated) } else { cell });
         }
     }
+}
+
+/// See [`RowMaker::name_bytes`].
+fn name_bytes<'a>(known: &'a mut Vec<(RowMaker, Vec<usize>)>, maker: &RowMaker) -> &'a [usize] {
+    let at = known.iter().position(|(other, _)| other.is_same(maker)).unwrap_or_else(|| {
+        known.push((*maker, maker.name_bytes()));
+        known.len() - 1
+    });
+    &known[at].1
 }

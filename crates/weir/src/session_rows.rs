@@ -8,7 +8,6 @@ use crate::locality::is_local;
 use crate::places::proto_name;
 use crate::record::ColumnMask;
 use std::borrow::Cow;
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
@@ -367,6 +366,7 @@ pub(crate) fn says_carrier(fields: &[Field]) -> bool {
 }
 
 /// Makes the rows of a log.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct RowMaker {
     fields: &'static [Field],
     /// The log of parts of sessions.
@@ -418,11 +418,16 @@ impl RowMaker {
         connection.chain(head).chain(own).chain([("repeated", ValueType::Unsigned)]).chain(carrier)
     }
 
-    /// The length of a row as JSON, in bytes; an estimate, within a few percent.
-    pub fn json_bytes(&self, row: Row<'_>) -> usize {
-        let cells = row.iter().zip(self.named()).filter(|(cell, _)| cell.is_present());
-        // Braces, the end of the line, and the name of the log.
-        16 + cells.map(|(cell, (name, _))| name.len() + 4 + cell_json_bytes(cell)).sum::<usize>()
+    /// Whether this makes rows with the same columns.
+    pub fn is_same(&self, other: &RowMaker) -> bool {
+        let parts = |maker: &RowMaker| maker.parts.map(|log| log.name);
+        std::ptr::eq(self.fields, other.fields)
+            && (parts(self), self.has_carrier) == (parts(other), other.has_carrier)
+    }
+
+    /// By column: the bytes of its name.
+    pub fn name_bytes(&self) -> Vec<usize> {
+        self.named().map(|(name, _)| name.len()).collect()
     }
 
     /// Whether rows are equal but for times and the numbers of messages.
@@ -484,28 +489,6 @@ impl RowMaker {
         if self.has_carrier {
             column(&|row| row.push(Cell::Text(&proto_name(origin.flow.table_name()))));
         }
-    }
-}
-
-/// The length of a cell as JSON, in bytes; an estimate.
-fn cell_json_bytes(cell: Cell<'_>) -> usize {
-    // Most texts are short, and need no escaping; control characters become six bytes.
-    let text = |text: &str| 2 + text.len() + 5 * text.bytes().filter(|byte| *byte < b' ').count();
-    let number = |number: u64| number.checked_ilog10().unwrap_or(0) as usize + 1;
-    match cell {
-        Cell::Absent => 4,
-        Cell::Bool(_) => 5,
-        Cell::Unsigned(v) => number(v),
-        Cell::Fraction(_) => 8,
-        Cell::Time(_) => 20,
-        Cell::Interval(ns) => number(ns / 1_000_000_000) + 10,
-        Cell::Address(IpAddr::V4(_)) => 15,
-        Cell::Address(IpAddr::V6(_)) => 30,
-        Cell::Mac(_) => 19,
-        Cell::Text(v) => text(v),
-        Cell::Bytes(v) => 2 + 2 * v.len(),
-        Cell::Texts(v) => 2 + v.iter().map(|one| 1 + text(one)).sum::<usize>(),
-        Cell::Numbers(v) => 2 + v.iter().map(|one| 1 + number(*one)).sum::<usize>(),
     }
 }
 

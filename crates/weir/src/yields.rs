@@ -5,7 +5,7 @@ use crate::item::Rows;
 use crate::yielded::Yielded;
 use std::collections::VecDeque;
 use weir_engine::subscriber::Order;
-use weir_packet::{Batch, Row, RowWriter};
+use weir_packet::{Batch, RowWriter};
 
 /// Results of a worker, in its order.
 #[derive(Debug, Default)]
@@ -91,12 +91,12 @@ impl Yields {
         true
     }
 
-    /// The last row, if the last result is one of this place's question and protocol.
-    pub fn last_row(&self, place: RowPlace) -> Option<Row<'_>> {
+    /// The batch with the last row, if the last result is one of this place's question and protocol.
+    pub fn last_row(&self, place: RowPlace) -> Option<&Batch> {
         let is_of = |yielded: &Yielded| matches!(yielded, Yielded::Row(q, p) if (*q, *p) == (place.question, place.protocol));
         self.queue.back().filter(|(_, yielded)| is_of(yielded))?;
         let kept = self.rows.get(place.question)?.iter().find(|kept| kept.protocol == place.protocol)?;
-        kept.batch.rows().checked_sub(1).map(|last| kept.batch.row(last))
+        Some(&kept.batch).filter(|batch| !batch.is_empty())
     }
 
     /// Removes and returns the [last row](Self::last_row), as a batch of its own.

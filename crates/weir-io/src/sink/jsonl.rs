@@ -55,13 +55,13 @@ impl RowSink for JsonLines {
 
 fn push_row(line: &mut Vec<u8>, keys: &[Vec<u8>], row: Row<'_>) {
     let mut before = b'{';
-    for (column, cell) in row.present() {
-        let Some(key) = keys.get(column) else { break };
+    row.for_each_present(|column, cell| {
+        let Some(key) = keys.get(column) else { return };
         line.push(before);
         line.extend_from_slice(key);
         push_value(line, cell);
         before = b',';
-    }
+    });
     if before == b'{' {
         line.push(b'{');
     }
