@@ -1,6 +1,7 @@
-//! What was odd about connections: packets that were not understood, segments that were refused, bounds that were
-//! reached. No place reports an oddity: whatever is counted while a packet is processed, or while a flow ends,
-//! belongs to the packet's connection. So each counter of a loss, and each event that the plan names, has a row.
+//! What was odd about connections: packets that were not understood, segments that were refused, bounds that
+//! were reached. No place reports an oddity: whatever is counted while a packet is processed, or while a flow
+//! ends, belongs to the packet's connection. So each counter of a loss, and each event that the plan names,
+//! has a row.
 
 use crate::counters::Counters;
 use crate::flow_ref::FlowRef;
@@ -45,8 +46,8 @@ pub struct Oddity {
 /// Connections with oddities that a worker remembers; oddities of others have no connection.
 const FLOWS_MAX: usize = 16 * 1024;
 
-/// Kinds of oddities of a connection, or of a worker without a connection. Events have as many kinds as a sender
-/// likes.
+/// Kinds of oddities of a connection, or of a worker without a connection. Events have as many kinds as a
+/// sender likes.
 const KINDS_MAX: usize = 64;
 
 macro_rules! odd_counters {

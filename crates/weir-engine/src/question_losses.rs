@@ -28,8 +28,8 @@ pub struct LossCounts {
     pub stream_bytes: u64,
     /// Out-of-order segments of such streams, discarded because memory was short.
     pub stream_segments: u64,
-    /// Rows of sessions beyond the allowance of their connection that are part of another row: they equal it but
-    /// for times and counters.
+    /// Rows of sessions beyond the allowance of their connection that are part of another row: they equal it
+    /// but for times and counters.
     pub rows_merged: u64,
     /// Rows of sessions left out, because their connection had caused more rows than its traffic allows.
     pub rows_left_out: u64,

@@ -1,6 +1,6 @@
-//! How many bytes of rows the sessions of a connection may have. A connection earns rows by the bytes that its
-//! peers send, so a sender cannot make the output grow faster than his own traffic. Each question has an account
-//! of its own: the rows of a question do not depend on other questions.
+//! How many bytes of rows the sessions of a connection may have. A connection earns rows by the bytes that
+//! its peers send, so a sender cannot make the output grow faster than his own traffic. Each question has an
+//! account of its own: the rows of a question do not depend on other questions.
 
 use std::cell::Cell;
 

@@ -137,8 +137,8 @@ impl Batch {
         self.merged.iter_mut().for_each(|merged| merged.clear());
     }
 
-    /// Removes and returns the last row, as a batch of its own. `None` if there is none, or if rows have cells in
-    /// different columns.
+    /// Removes and returns the last row, as a batch of its own. `None` if there is none, or if rows have
+    /// cells in different columns.
     pub fn take_last(&mut self) -> Option<Batch> {
         let last = self.rows.checked_sub(1).filter(|_| self.merged.is_none())?;
         let mut taken = Batch::new(self.columns.len());
@@ -148,8 +148,8 @@ impl Batch {
         Some(taken)
     }
 
-    /// The length of the last row as JSON, in bytes; an estimate, within a few percent. `names`: by column, the
-    /// bytes of its name. 0 if there is no row, or if rows have cells in different columns.
+    /// The length of the last row as JSON, in bytes; an estimate, within a few percent. `names`: by column,
+    /// the bytes of its name. 0 if there is no row, or if rows have cells in different columns.
     pub fn last_row_json_bytes(&self, names: &[usize]) -> usize {
         self.columns.iter().zip(names).map(|(cells, name)| cells.last_json_bytes(*name)).sum()
     }
@@ -305,7 +305,8 @@ impl<'a> Row<'a> {
         self.batch.stored(self.index).present()
     }
 
-    /// Calls `each` for the cells that are [present](Self::present): the loop of writers, which is worth more as one.
+    /// Calls `each` for the cells that are [present](Self::present): the loop of writers, which is worth more
+    /// as one.
     #[inline]
     pub fn for_each_present(self, mut each: impl FnMut(usize, Cell<'a>)) {
         let Stored { columns, cells, row } = self.batch.stored(self.index);

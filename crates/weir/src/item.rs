@@ -116,11 +116,11 @@ pub struct Shape {
     pub odd: bool,
     /// With `odd`: also what is odd about packets without a connection.
     pub odd_others: bool,
-    /// Rows of sessions and of their parts are not limited by the traffic of their connection: for rows that are
-    /// folded, or wanted at any price.
+    /// Rows of sessions and of their parts are not limited by the traffic of their connection: for rows that
+    /// are folded, or wanted at any price.
     pub all_rows: bool,
-    /// Rows of sessions have a column for the transport protocol (`tcp`), unless they have such a column already:
-    /// [`Log::with_carrier`](crate::Log::with_carrier).
+    /// Rows of sessions have a column for the transport protocol (`tcp`), unless they have such a column
+    /// already: [`Log::with_carrier`](crate::Log::with_carrier).
     pub carrier: bool,
 }
 

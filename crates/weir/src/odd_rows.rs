@@ -1,6 +1,6 @@
 //! Rows of what is odd about connections and packets, with the columns of Zeek's weird.log
-//! (<https://docs.zeek.org/en/master/scripts/base/frameworks/notice/weird.zeek.html>), and Zeek's names where Zeek has
-//! the event.
+//! (<https://docs.zeek.org/en/master/scripts/base/frameworks/notice/weird.zeek.html>), and Zeek's names where
+//! Zeek has the event.
 
 use crate::session_rows::Log;
 use std::any::Any;

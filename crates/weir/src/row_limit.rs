@@ -1,6 +1,6 @@
 //! The rows of a worker's sessions, within what their connections and all traffic have
-//! [earned](weir_engine::row_account). Beyond that, a row is merged into the last one if both are equal but for
-//! times and counters, and is left out otherwise. Both are counted for the question.
+//! [earned](weir_engine::row_account). Beyond that, a row is merged into the last one if both are equal but
+//! for times and counters, and is left out otherwise. Both are counted for the question.
 
 use crate::session_rows::RowMaker;
 use crate::yields::{RowPlace, Yields};
@@ -10,8 +10,8 @@ use weir_engine::row_account::{Payment, ROWS_PER_BYTE, RowAccount};
 use weir_engine::subscriber::Order;
 use weir_packet::{Batch, Cell};
 
-/// Bytes of rows that connections may have beyond what they have earned, all together, whatever the traffic. It
-/// is bounded for later, too: rows that nobody asked for earlier are not given later.
+/// Bytes of rows that connections may have beyond what they have earned, all together, whatever the traffic.
+/// It is bounded for later, too: rows that nobody asked for earlier are not given later.
 const RESERVE_BYTES: u64 = 1 << 20;
 
 /// A row that others are merged into is released after this time.
@@ -59,7 +59,8 @@ impl RowLimit {
         self.earned = wire_bytes.saturating_mul(ROWS_PER_BYTE as u64);
     }
 
-    /// Whether a row may be made for its place: then the row is written, and [`settle`](Self::settle) is called.
+    /// Whether a row may be made for its place: then the row is written, and [`settle`](Self::settle) is
+    /// called.
     pub fn admits(
         &mut self,
         place: RowPlace,

@@ -55,8 +55,8 @@ const REPEATED: Column = Column::new(
      one but for times and numbers of messages",
 );
 
-/// Columns that number the messages of a connection. Rows that only differ in them and in times are merged if rows
-/// are limited.
+/// Columns that number the messages of a connection. Rows that only differ in them and in times are merged if
+/// rows are limited.
 const NUMBERS: &[&str] =
     &["trans_depth", "trans_id", "tid", "seq", "stream_id", "fuid", "orig_fuids", "resp_fuids", "repeated"];
 

@@ -249,8 +249,8 @@ impl Collector {
         }
     }
 
-    /// Adds the row of a session, which `write` writes, unless its connection has had too many. Returns whether
-    /// the row is the last result.
+    /// Adds the row of a session, which `write` writes, unless its connection has had too many. Returns
+    /// whether the row is the last result.
     fn limited_row(
         &mut self,
         place: RowPlace,

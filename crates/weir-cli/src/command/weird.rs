@@ -1,4 +1,5 @@
-//! `weir weird`: what was odd about connections and packets, one row for each kind and connection: Zeek's weird.log.
+//! `weir weird`: what was odd about connections and packets, one row for each kind and connection: Zeek's
+//! weird.log.
 
 use crate::args::Ask;
 use crate::ask;

@@ -1,5 +1,6 @@
-//! The rows of sessions are limited by the traffic that causes them, whatever the protocol: many small messages in
-//! few packets make no more rows than their bytes allow. Equal rows are merged and none is lost in silence.
+//! The rows of sessions are limited by the traffic that causes them, whatever the protocol: many small
+//! messages in few packets make no more rows than their bytes allow. Equal rows are merged and none is lost
+//! in silence.
 
 use crate::cli::{text, weir};
 use serde_json::Value;
@@ -30,7 +31,8 @@ fn attacks() -> Vec<Attack> {
         repeat: repeat.map(<[u8]>::to_vec),
         differs: false,
     };
-    // A message with a field for its length in front: at `at`, of `width` bytes, which counts `more` bytes, too.
+    // A message with a field for its length in front: at `at`, of `width` bytes, which counts `more` bytes,
+    // too.
     let query = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
     let dns = [&[0, query.len() as u8][..], query].concat();
     // The literal path of 256 bytes is entry 62 of the dynamic table.
