@@ -127,3 +127,33 @@ fn sorting_without_room_for_temporary_files_says_which_disk_is_full() {
     assert!(said.contains("/mnt: No space left") && said.contains("TMPDIR=DIR"), "{said}");
     assert!(!said.contains("cannot write the output"), "{said}");
 }
+
+/// A terminal that is gone: each write fails with EIO. Python makes it.
+#[test]
+fn an_output_with_an_error_of_the_device_is_named() {
+    const GONE: &str = "
+import os, subprocess, sys, tty
+ours, theirs = os.openpty()
+tty.setraw(theirs)
+weir = subprocess.Popen(sys.argv[1:], stdout=theirs, stderr=subprocess.PIPE)
+os.close(theirs)
+os.read(ours, 10)
+os.close(ours)
+sys.stderr.buffer.write(weir.communicate()[1])
+sys.exit(weir.returncode)
+";
+    let file = capture();
+    for words in ["flows", "packets", "sessions", "streams", "events", "records", "packets --hex"] {
+        for format in ["json", "csv"] {
+            if words.contains("--hex") && format != "json" {
+                continue;
+            }
+            let mut command = Command::new("python3");
+            command.args(["-c", GONE, env!("CARGO_BIN_EXE_weir")]).args(words.split(' '));
+            let output = command.args([file.as_str(), "--format", format]).output().expect("python3");
+            let said = text(&output.stderr);
+            assert!(said.contains("cannot write the output: Input/output error"), "{words} {format}: {said}");
+            assert_eq!(output.status.code(), Some(2), "{words} {format}");
+        }
+    }
+}
