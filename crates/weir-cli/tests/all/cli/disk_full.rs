@@ -143,7 +143,7 @@ sys.stderr.buffer.write(weir.communicate()[1])
 sys.exit(weir.returncode)
 ";
     let file = capture();
-    for words in ["flows", "packets", "sessions", "streams", "events", "records", "packets --hex"] {
+    for words in ["flows", "packets", "sessions", "streams", "records", "packets --hex"] {
         for format in ["json", "csv"] {
             if words.contains("--hex") && format != "json" {
                 continue;
