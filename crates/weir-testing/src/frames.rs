@@ -27,6 +27,23 @@ pub const PSH: u8 = 8;
 /// The flag ACK of TCP.
 pub const ACK: u8 = 16;
 
+/// A capture file (pcap, Ethernet) of these frames, one each millisecond.
+pub fn pcap<T: AsRef<[u8]>>(frames: &[T]) -> Vec<u8> {
+    let mut file = vec![];
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend_from_slice(&word.to_le_bytes());
+    }
+    for (at, frame) in (0_u32..).zip(frames) {
+        let frame = frame.as_ref();
+        let (seconds, micros, length) = (1_700_000_000 + at / 1000, at % 1000 * 1000, frame.len() as u32);
+        for word in [seconds, micros, length, length] {
+            file.extend_from_slice(&word.to_le_bytes());
+        }
+        file.extend_from_slice(frame);
+    }
+    file
+}
+
 /// Random bytes, at most `bytes_max`.
 pub fn noise(random: &mut Random, bytes_max: u64) -> Vec<u8> {
     (0..random.below(bytes_max + 1)).map(|_| random.bits() as u8).collect()

@@ -9,10 +9,7 @@ const CONNECTIONS: u16 = 300;
 
 /// A capture of connections, each with one request and its answer.
 fn attack(place: &Path) -> String {
-    let mut pcap = vec![];
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        pcap.extend_from_slice(&word.to_le_bytes());
-    }
+    let mut all = vec![];
     for number in 0..CONNECTIONS {
         let port = 20_000 + number;
         let (client, server) = ([10, 0, 0, 1], [10, 0, 0, 2]);
@@ -27,15 +24,11 @@ fn attack(place: &Path) -> String {
             ),
         ];
         for (from, to, segment) in packets {
-            let frame = frames::ethernet(0x0800, &frames::ipv4((from, to), 6, number, 0, &[], &segment));
-            for word in [u32::from(number), 0, frame.len() as u32, frame.len() as u32] {
-                pcap.extend_from_slice(&word.to_le_bytes());
-            }
-            pcap.extend_from_slice(&frame);
+            all.push(frames::ethernet(0x0800, &frames::ipv4((from, to), 6, number, 0, &[], &segment)));
         }
     }
     let path = place.join("attack.pcap");
-    fs::write(&path, pcap).expect("room");
+    fs::write(&path, frames::pcap(&all)).expect("room");
     path.to_str().expect("text").to_string()
 }
 

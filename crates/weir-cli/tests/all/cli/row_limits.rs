@@ -87,11 +87,7 @@ fn capture(attack: &Attack, path: &Path) -> usize {
             }
         }
     }
-    let mut pcap = vec![];
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        pcap.extend_from_slice(&word.to_le_bytes());
-    }
-    let mut bytes = 0;
+    let mut all = vec![];
     let (client, server) = (([10, 0, 0, 1], 40_000), ([10, 0, 0, 2], attack.port));
     let mut seq = [100, 900];
     let mut put = |side: usize, flags: u8, payload: &[u8]| {
@@ -100,11 +96,7 @@ fn capture(attack: &Attack, path: &Path) -> usize {
         let segment = frames::tcp((ends[0].1, ends[1].1), seq[side], ack, flags, &[], payload);
         let frame = frames::ethernet(0x0800, &frames::ipv4((ends[0].0, ends[1].0), 6, 1, 0, &[], &segment));
         seq[side] += payload.len() as u32 + u32::from(flags & 2 != 0);
-        for word in [1_000_000, bytes as u32, frame.len() as u32, frame.len() as u32] {
-            pcap.extend_from_slice(&word.to_le_bytes());
-        }
-        pcap.extend_from_slice(&frame);
-        bytes += frame.len();
+        all.push(frame);
     };
     put(0, 2, &[]);
     put(1, 2 | ACK, &[]);
@@ -125,8 +117,8 @@ fn capture(attack: &Attack, path: &Path) -> usize {
     // Strict mode delivers what the receiver has acknowledged.
     put(0, ACK, &[]);
     put(1, ACK, &[]);
-    fs::write(path, &pcap).expect("room");
-    bytes
+    fs::write(path, frames::pcap(&all)).expect("room");
+    all.iter().map(Vec::len).sum()
 }
 
 /// The rows of a command, the bytes of its rows, and how many rows are said to be merged or left out.

@@ -4,6 +4,7 @@ use crate::cli::{answer, example, scratch, text_of, weir};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use weir_testing::frames;
 
 /// The rows of a question over the shipped capture.
 fn rows(args: &[&str]) -> Vec<Json> {
@@ -308,27 +309,11 @@ fn user_data_of_an_association_is_a_stream() {
 
 /// A capture file of TCP segments from one host to another: sequence number, flags, payload size.
 fn capture(segments: &[(u32, u8, usize)]) -> Vec<u8> {
-    let mut file = vec![];
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        file.extend(word.to_le_bytes());
-    }
-    for (number, &(seq, flags, length)) in segments.iter().enumerate() {
-        let mut frame = [[2_u8, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
-        frame.extend([8, 0, 0x45, 0]);
-        frame.extend(((40 + length) as u16).to_be_bytes());
-        frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 0x1f, 0x90]);
-        frame.extend(seq.to_be_bytes());
-        frame.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-        frame.resize(frame.len() + length, b'x');
-        let number = number as u32;
-        for word in
-            [1_700_000_000 + number / 1000, number % 1000 * 1000, frame.len() as u32, frame.len() as u32]
-        {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(frame);
-    }
-    file
+    let frame = |&(seq, flags, length): &(u32, u8, usize)| {
+        let segment = frames::tcp((40_000, 8080), seq, 1, flags, &[], &vec![b'x'; length]);
+        frames::ethernet(0x0800, &frames::ipv4(([10, 0, 0, 1], [10, 0, 0, 2]), 6, 0, 0, &[], &segment))
+    };
+    frames::pcap(&segments.iter().map(frame).collect::<Vec<_>>())
 }
 
 #[test]

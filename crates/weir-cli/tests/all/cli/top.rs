@@ -4,6 +4,7 @@ use crate::cli::screen::Screen;
 use crate::cli::weir;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weir_testing::frames;
 
 /// Leaves the screen of the program.
 const LEAVE: &str = "\x1b[?1049l";
@@ -102,4 +103,28 @@ fn without_a_terminal_other_commands_are_named() {
         output.status.code() == Some(2) && said.contains("`weir stats`") && said.contains("--monitor"),
         "{said}"
     );
+}
+
+/// Names come from the network: they do nothing to the terminal, and are shown.
+#[test]
+fn hostile_names_are_shown_and_not_obeyed() {
+    let folder = directory("top-hostile");
+    let hosts = ["a\x1b[2Jb", "a\x07b", "a\u{202e}gnp.exe", "a\u{9b}2Jb", "a\r\tb", "<b>"];
+    let request = |(port, host): (u16, &&str)| {
+        let request = format!("GET / HTTP/1.1\r\nHost: x.{host}\r\n\r\n");
+        let segment = frames::tcp((port, 80), 1, 1, frames::ACK, &[], request.as_bytes());
+        frames::ethernet(0x0800, &frames::ipv4(([10, 0, 0, 1], [10, 0, 0, 2]), 6, 0, 0, &[], &segment))
+    };
+    let frames: Vec<Vec<u8>> = (4000..).zip(&hosts).map(request).collect();
+    std::fs::write(folder.join("hostile.pcap"), frames::pcap(&frames)).expect("room");
+    let mut screen = Screen::start("top hostile.pcap", &folder);
+    screen.wait_for("the end of the file", |text| text.contains("END"));
+    screen.type_text("3");
+    screen.wait_for("names", |text| text.matches(" x.a").count() >= 4 && text.contains("x.<b>"));
+    screen.type_text("q");
+    assert_eq!(screen.wait().code(), Some(0), "{}", screen.text());
+    let written = screen.written();
+    for bad in ["\x1b[2Jb", "\x07", "\u{202e}", "\u{9b}"] {
+        assert!(!written.contains(bad), "{bad:?}");
+    }
 }

@@ -3,7 +3,6 @@
 use crate::cli::{answer, text, weir};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 use weir::packet::Direction;
 use weir_testing::frames::{self, ACK};
 
@@ -11,21 +10,6 @@ const SYN: u8 = 2;
 const FIN: u8 = 1;
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [10, 0, 0, 2];
-
-/// A capture of these frames, one each millisecond.
-fn capture(path: &Path, frames: &[Vec<u8>]) {
-    let mut pcap = vec![];
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        pcap.extend_from_slice(&word.to_le_bytes());
-    }
-    for (at, frame) in frames.iter().enumerate() {
-        for word in [1_000_000, 1000 * at as u32, frame.len() as u32, frame.len() as u32] {
-            pcap.extend_from_slice(&word.to_le_bytes());
-        }
-        pcap.extend_from_slice(frame);
-    }
-    fs::write(path, pcap).expect("room");
-}
 
 /// A segment of the connection with this port of the client.
 fn segment(port: u16, from: Direction, numbers: (u32, u32), flags: u8, payload: &[u8]) -> Vec<u8> {
@@ -89,7 +73,7 @@ fn what_was_odd_has_a_row_with_its_connection() {
     let nested = frames::ethernet(0x86dd, &frames::ipv6(([1; 16], [2; 16]), 60, &options));
     let short = frames::ethernet(0x0800, &frames::ipv4((CLIENT, SERVER), 17, 1, 0, &[], b"abc"));
     all.push(vec![nested.clone(), nested, short]);
-    capture(&path, &all.concat());
+    fs::write(&path, frames::pcap(&all.concat())).expect("room");
     for args in [&["weird", file][..], &["weird", file, "-j", "2"], &["weird", file, "--mode", "strict"]] {
         let rows = rows(args);
         let expect = |names: &[(&str, u64)]| -> Vec<(String, u64)> {
@@ -130,7 +114,7 @@ fn oddities_of_a_connection_are_one_row_each() {
     let path = place.path().join("a.pcap");
     let file = path.to_str().expect("text");
     let odd = vec![(0, &b"x"[..]); 5000];
-    capture(&path, &connection(40_000, &odd, b""));
+    fs::write(&path, frames::pcap(&connection(40_000, &odd, b""))).expect("room");
     let rows = rows(&["weird", file]);
     assert_eq!(of(&rows, 40_000), [("segment_not_taken".to_string(), 5000)]);
 }

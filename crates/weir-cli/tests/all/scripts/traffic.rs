@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use weir_testing::frames::{ethernet, ipv4, udp};
+use weir_testing::frames::{ethernet, ipv4, pcap, udp};
 
 /// A datagram of UDP over IPv4, as a frame.
 pub struct Datagram<'a> {
@@ -23,19 +23,8 @@ impl Datagram<'_> {
 
 /// Writes a capture with a datagram each millisecond. Returns its path.
 pub fn capture(folder: &Path, datagrams: &[Datagram<'_>]) -> String {
-    let mut bytes = vec![];
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        bytes.extend(word.to_le_bytes());
-    }
-    for (index, datagram) in datagrams.iter().enumerate() {
-        let frame = datagram.frame();
-        let (index, length) = (index as u32, frame.len() as u32);
-        for word in [1_700_000_000 + index / 1000, index % 1000 * 1000, length, length] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(frame);
-    }
+    let frames: Vec<Vec<u8>> = datagrams.iter().map(Datagram::frame).collect();
     let path = folder.join("capture.pcap");
-    fs::write(&path, bytes).expect("a file for tests");
+    fs::write(&path, pcap(&frames)).expect("a file for tests");
     path.to_str().expect("UTF-8").to_string()
 }
