@@ -63,6 +63,8 @@ pub struct Conversations {
     /// printed and closed.
     order: VecDeque<String>,
     bytes: usize,
+    /// Whether open connections were forgotten.
+    forgets: bool,
     /// The direction and the last byte that were printed last.
     last: Option<(bool, u8)>,
     is_first: bool,
@@ -86,6 +88,7 @@ impl Conversations {
             open: HashMap::new(),
             order: VecDeque::new(),
             bytes: 0,
+            forgets: false,
             last: None,
             is_first: true,
         }
@@ -164,20 +167,21 @@ impl Conversations {
             }
             self.order.pop_front();
         }
-        if self.bytes > self.memory_max.max(self.open.len() * 2 * ENTRY_BYTES) {
-            for uid in self.order.clone() {
+        if self.bytes > self.memory_max {
+            // The connections are forgotten: their next bytes need a header, which says that they go on.
+            for uid in std::mem::take(&mut self.order) {
                 self.print(&uid)?;
             }
-            self.order.retain(|uid| self.open.contains_key(uid));
-            // The next bytes of any connection need a header.
-            self.open.values_mut().for_each(|conversation| conversation.is_begun = false);
+            self.open = HashMap::new();
+            self.forgets = true;
+            self.bytes = 0;
         }
         Ok(())
     }
 }
 
 /// The memory of an open connection without its bytes.
-const ENTRY_BYTES: usize = 2 * size_of::<Conversation>() + 256;
+const ENTRY_BYTES: usize = 2 * (size_of::<Conversation>() + size_of::<String>()) + 384;
 
 fn header(conversation: &Conversation, time: Option<Timestamp>) -> String {
     let [orig, resp, proto] = &conversation.ends;
@@ -270,6 +274,10 @@ impl Conversations {
             return Err(io::Error::other("these are no bytes of connections"));
         };
         if !self.open.contains_key(&**uid) {
+            // The end of a connection that was forgotten.
+            if data.is_empty() && self.forgets {
+                return Ok(());
+            }
             let (src, dst) = (end(src_h, src_p), end(dst_h, dst_p));
             let [orig, resp] = if *is_orig { [src, dst] } else { [dst, src] };
             let conversation = Conversation {
@@ -278,7 +286,7 @@ impl Conversations {
                 pieces: VecDeque::new(),
                 bytes: 0,
                 ended: 0,
-                is_continued: false,
+                is_continued: *offset > 0 && self.forgets,
                 is_begun: false,
             };
             self.open.insert(uid.to_string(), conversation);

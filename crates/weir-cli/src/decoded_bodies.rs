@@ -28,7 +28,7 @@ pub struct DecodedBodies {
     /// Bytes of memory of all connections.
     held_bytes: usize,
     memory_max: usize,
-    /// Number of connections whose decoding ended for lack of memory.
+    /// Number of parts of connections that were not decoded for lack of memory.
     given_up: u64,
     /// Number of bodies that a bound cut.
     cut: u64,
@@ -63,27 +63,35 @@ impl DecodedBodies {
             return Some(values.to_vec());
         };
         let from = if *is_orig { Direction::Originator } else { Direction::Responder };
-        let connection = self.open.entry(uid.to_string()).or_default();
         if bytes.is_empty() {
-            connection.ended += 1;
-            if connection.ended == 2
-                && let Some(connection) = self.open.remove(uid.as_ref())
-            {
-                self.held_bytes -= connection.held_bytes;
-                self.cut += connection.view.cut();
+            if let Some(connection) = self.open.get_mut(uid.as_ref()) {
+                connection.ended += 1;
+                if connection.ended == 2 {
+                    self.forget(uid);
+                }
             }
             return Some(values.to_vec());
         }
+        if !self.open.contains_key(uid.as_ref()) {
+            if self.held_bytes + ENTRY_BYTES > self.memory_max {
+                self.given_up += 1;
+                return Some(values.to_vec());
+            }
+            self.held_bytes += ENTRY_BYTES;
+            self.open
+                .insert(uid.to_string(), Connection { held_bytes: ENTRY_BYTES, ..Connection::default() });
+        }
+        let connection = self.open.get_mut(uid.as_ref())?;
         if *missing_bytes > 0 {
             connection.view.gap(from, *missing_bytes);
         }
         let shown = connection.view.take(from, bytes);
-        let mut now_bytes = connection.view.held_bytes();
+        let mut now_bytes = ENTRY_BYTES + connection.view.held_bytes();
         if !connection.view.is_over() && self.held_bytes - connection.held_bytes + now_bytes > self.memory_max
         {
             connection.view.end();
             self.given_up += 1;
-            now_bytes = connection.view.held_bytes();
+            now_bytes = ENTRY_BYTES + connection.view.held_bytes();
         }
         self.held_bytes =
             self.held_bytes - std::mem::replace(&mut connection.held_bytes, now_bytes) + now_bytes;
@@ -99,6 +107,18 @@ impl DecodedBodies {
     }
 }
 
+impl DecodedBodies {
+    fn forget(&mut self, uid: &str) {
+        if let Some(connection) = self.open.remove(uid) {
+            self.held_bytes -= connection.held_bytes;
+            self.cut += connection.view.cut();
+        }
+    }
+}
+
+/// The memory of a connection without what its decoder holds.
+const ENTRY_BYTES: usize = 2 * (size_of::<Connection>() + size_of::<String>()) + 128;
+
 impl Rows for DecodedBodies {
     fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
         let Item::Rows(made) = item else { return Ok(()) };
@@ -112,7 +132,7 @@ impl Rows for DecodedBodies {
     fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRows<'_>) -> io::Result<()> {
         if self.given_up > 0 {
             let given_up = self.given_up;
-            note!("weir: memory was short: the rest of {given_up} connections is not decoded (--memory)");
+            note!("weir: memory was short: {given_up} parts of connections are not decoded (--memory)");
         }
         let open: u64 = self.open.values().map(|connection| connection.view.cut()).sum();
         if self.cut + open > 0 {
@@ -153,11 +173,14 @@ mod tests {
 
     #[test]
     fn without_memory_bytes_are_shown_as_sent() {
-        let mut decoder = decoder(10);
-        assert_eq!(decoder.decoded(&row("a", false, 0, HEAD)), Some(row("a", false, 0, HEAD)));
-        assert_eq!(
-            (decoder.decoded(&row("a", false, 0, b"5\r\n")), decoder.given_up),
-            (Some(row("a", false, 0, b"5\r\n")), 1)
-        );
+        for (memory_max, given_up) in [(10, 2), (ENTRY_BYTES + 10, 1)] {
+            let mut decoder = decoder(memory_max);
+            assert_eq!(decoder.decoded(&row("a", false, 0, HEAD)), Some(row("a", false, 0, HEAD)));
+            assert_eq!(
+                (decoder.decoded(&row("a", false, 0, b"5\r\n")), decoder.given_up),
+                (Some(row("a", false, 0, b"5\r\n")), given_up)
+            );
+            assert!(decoder.held_bytes <= memory_max + 1024);
+        }
     }
 }
