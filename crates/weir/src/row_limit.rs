@@ -2,13 +2,16 @@
 //! [earned](weir_engine::row_account). Beyond that, a row is merged into the last one if both are equal but
 //! for times and counters, and is left out otherwise. Both are counted for the question.
 
+use crate::record::ColumnMask;
 use crate::session_rows::RowMaker;
 use crate::yields::{RowPlace, Yields};
+use std::sync::Arc;
 use weir_engine::FlowRef;
 use weir_engine::question_losses::QuestionLosses;
 use weir_engine::row_account::{Payment, ROWS_PER_BYTE, RowAccount};
 use weir_engine::subscriber::Order;
 use weir_packet::{Batch, Cell};
+use weir_sessions::Session;
 
 /// Bytes of rows that connections may have beyond what they have earned, all together, whatever the traffic.
 /// It is bounded for later, too: rows that nobody asked for earlier are not given later.
@@ -37,11 +40,20 @@ struct HeldRow {
     place: RowPlace,
     /// Its only row.
     row: Batch,
+    session: Arc<dyn Session>,
+    /// The fields of sessions whose rows are equal.
+    compared: Vec<usize>,
     /// The index of the column `repeated`.
     repeated_at: usize,
     /// Rows that it stands for.
     repeated: u64,
     since_ns: i64,
+}
+
+impl HeldRow {
+    fn is_like(&self, session: &dyn Session) -> bool {
+        self.compared.iter().all(|field| self.session.value(*field) == session.value(*field))
+    }
 }
 
 /// The connection of a row.
@@ -59,37 +71,45 @@ impl RowLimit {
         self.earned = wire_bytes.saturating_mul(ROWS_PER_BYTE as u64);
     }
 
-    /// Whether a row may be made for its place: then the row is written, and [`settle`](Self::settle) is
-    /// called.
+    /// Whether a row of this session may be made for its place: then the row is written, and
+    /// [`settle`](Self::settle) is called. Rows that are merged or left out are not made: a sender of many
+    /// small messages costs little.
     pub fn admits(
         &mut self,
         place: RowPlace,
         payer: Payer<'_>,
+        session: &dyn Session,
         losses: &QuestionLosses,
         yields: &mut Yields,
     ) -> bool {
-        let is_exhausted = payer.account.is_exhausted(place.question);
-        let is_held = |held: &HeldRow| held.flow == payer.flow && held.place.question == place.question;
-        match &self.held {
-            // The rows of a connection stay in order.
-            Some(held) if is_held(held) && !is_exhausted => self.release(place.order, yields),
-            Some(held) if is_held(held) && held.place.protocol == place.protocol => {}
-            _ if is_exhausted => {
-                losses.add_left_out(1);
-                payer.account.limit();
-                return false;
+        let is_held = |held: &&mut HeldRow| held.flow == payer.flow && held.place.question == place.question;
+        let held = self.held.as_mut().filter(is_held);
+        if !payer.account.is_exhausted(place.question) {
+            if held.is_some() {
+                // The rows of a connection stay in order.
+                self.release(place.order, yields);
             }
-            _ => {}
+            return true;
         }
-        true
+        payer.account.limit();
+        match held.filter(|held| held.place.protocol == place.protocol && held.is_like(session)) {
+            Some(held) => {
+                held.repeated += 1;
+                losses.add_merged(1);
+            }
+            None => losses.add_left_out(1),
+        }
+        false
     }
 
-    /// Pays for the last row of `yields`. Returns whether the row stays there.
+    /// Pays for the last row of `yields`, which is of a session if sessions of its kind may be merged. Returns
+    /// whether the row stays there.
     pub fn settle(
         &mut self,
         place: RowPlace,
         payer: Payer<'_>,
-        maker: &RowMaker,
+        (maker, shown): (&RowMaker, ColumnMask),
+        session: Option<Arc<dyn Session>>,
         losses: &QuestionLosses,
         yields: &mut Yields,
     ) -> bool {
@@ -104,32 +124,21 @@ impl RowLimit {
         let has_reserve = *spent + bytes as u64 <= self.earned.saturating_add(RESERVE_BYTES);
         let payment = payer.account.pay(place.question, bytes, has_reserve);
         if payment == Payment::Refused {
-            let held = self.held.as_mut().filter(|held| {
-                let is_same = (held.flow, held.place.question, held.place.protocol)
-                    == (payer.flow, place.question, place.protocol);
-                is_same && maker.are_equal(held.row.row(0), batch.row(batch.rows() - 1))
-            });
-            match held {
-                Some(held) => {
-                    held.repeated += 1;
-                    losses.add_merged(1);
-                }
-                None => losses.add_left_out(1),
-            }
+            losses.add_left_out(1);
             payer.account.limit();
             yields.take_last_row(place);
             return false;
         }
         *spent += bytes as u64;
-        if payment == Payment::Owed && payer.account.is_exhausted(place.question) {
-            let row = yields.take_last_row(place);
-            self.release(place.order, yields);
-            let repeated_at = maker.repeated_at();
-            let Payer { flow, now: since_ns, .. } = payer;
-            self.held = row.map(|row| HeldRow { flow, place, row, repeated_at, repeated: 1, since_ns });
-            return false;
-        }
-        true
+        let is_last = payment == Payment::Owed && payer.account.is_exhausted(place.question);
+        let Some(session) = session.filter(|_| is_last) else { return true };
+        let Some(row) = yields.take_last_row(place) else { return true };
+        self.release(place.order, yields);
+        let (compared, repeated_at) = (maker.compared(shown), maker.repeated_at());
+        let Payer { flow, now: since_ns, .. } = payer;
+        let held = HeldRow { flow, place, row, session, compared, repeated_at, repeated: 1, since_ns };
+        self.held = Some(held);
+        false
     }
 
     /// Releases the held row, if it is held for long enough at `now`; `i64::MAX`: at the end.

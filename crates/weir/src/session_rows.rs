@@ -7,11 +7,10 @@ use crate::item::Shape;
 use crate::locality::is_local;
 use crate::places::proto_name;
 use crate::record::ColumnMask;
-use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
-use weir_packet::{Cell, Column, Row, RowWriter, Texts, Timestamp, Value, ValueType};
+use weir_packet::{Cell, Column, RowWriter, Texts, Timestamp, Value, ValueType};
 use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry};
 
 /// The first columns of every row of a session.
@@ -401,23 +400,6 @@ impl RowMaker {
         self.columns() - 1 - usize::from(self.has_carrier)
     }
 
-    /// Names and types of the columns.
-    fn named(&self) -> impl Iterator<Item = (&'static str, ValueType)> {
-        let connection = if self.parts.is_some() { &[][..] } else { CONNECTION };
-        let connection = connection.iter().filter_map(|column| match column.name {
-            Cow::Borrowed(name) => Some((name, column.value_type)),
-            Cow::Owned(_) => None,
-        });
-        // The first columns of parts have the types of their connection, or of their field; no number.
-        let head = self
-            .head()
-            .iter()
-            .map(|name| (*name, if *name == "ts" { ValueType::Time } else { ValueType::Text }));
-        let own = logged(self.fields, self.head()).map(|(_, field)| (field.column, field.value_type));
-        let carrier = self.has_carrier.then_some(("proto", ValueType::Text));
-        connection.chain(head).chain(own).chain([("repeated", ValueType::Unsigned)]).chain(carrier)
-    }
-
     /// Whether this makes rows with the same columns.
     pub fn is_same(&self, other: &RowMaker) -> bool {
         let parts = |maker: &RowMaker| maker.parts.map(|log| log.name);
@@ -427,17 +409,27 @@ impl RowMaker {
 
     /// By column: the bytes of its name.
     pub fn name_bytes(&self) -> Vec<usize> {
-        self.named().map(|(name, _)| name.len()).collect()
+        let connection = if self.parts.is_some() { &[][..] } else { CONNECTION };
+        let head = connection
+            .iter()
+            .map(|column| column.name.len())
+            .chain(self.head().iter().map(|name| name.len()));
+        let own = logged(self.fields, self.head()).map(|(_, field)| field.column.len());
+        let carrier = self.has_carrier.then_some(CARRIER.name.len());
+        head.chain(own).chain([REPEATED.name.len()]).chain(carrier).collect()
     }
 
-    /// Whether rows are equal but for times and the numbers of messages.
-    pub fn are_equal(&self, one: Row<'_>, other: Row<'_>) -> bool {
-        let cells = one.iter().zip(other.iter()).zip(self.named());
-        cells
-            .filter(|(_, (name, kind))| {
-                !matches!(kind, ValueType::Time | ValueType::Interval) && !NUMBERS.contains(name)
-            })
-            .all(|((one, other), _)| one == other)
+    /// The fields of sessions whose rows count as equal: those with a shown column, without times and numbers of
+    /// messages.
+    pub fn compared(&self, shown: ColumnMask) -> Vec<usize> {
+        let head =
+            self.columns() - logged(self.fields, self.head()).count() - 1 - usize::from(self.has_carrier);
+        let own = logged(self.fields, self.head()).enumerate();
+        let compared = own.filter(|(at, (_, field))| {
+            let is_time = matches!(field.value_type, ValueType::Time | ValueType::Interval);
+            !is_time && !NUMBERS.contains(&field.column) && shown.contains(head + at)
+        });
+        compared.map(|(_, (index, _))| index).collect()
     }
 
     /// Writes the row of a session that has a time and no connection.

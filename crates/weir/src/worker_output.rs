@@ -159,6 +159,31 @@ fn with_frame(meta: &PacketMeta, frame: &[u8]) -> PacketMeta {
     PacketMeta { captured_bytes, wire_bytes, ..*meta }
 }
 
+/// A session whose row is limited.
+#[derive(Clone, Copy)]
+enum Limited<'a> {
+    /// Rows of such sessions may be merged.
+    Shared(&'a Arc<dyn Session>),
+    /// A part of a session, or an oddity: few are equal.
+    Alone(&'a dyn Session),
+}
+
+impl<'a> Limited<'a> {
+    fn get(self) -> &'a dyn Session {
+        match self {
+            Self::Shared(session) => &**session,
+            Self::Alone(session) => session,
+        }
+    }
+
+    fn shared(self) -> Option<Arc<dyn Session>> {
+        match self {
+            Self::Shared(session) => Some(Arc::clone(session)),
+            Self::Alone(_) => None,
+        }
+    }
+}
+
 /// The subscriber of a worker.
 pub struct Collector {
     pub presenter: Arc<Presenter>,
@@ -256,20 +281,23 @@ impl Collector {
         place: RowPlace,
         flow: &FlowView<'_>,
         maker: &RowMaker,
+        session: Limited<'_>,
         write: impl FnOnce(&mut Yields),
     ) -> bool {
         let Self { presenter, limit, yielded, .. } = self;
+        let shown = presenter.shapes[place.question].columns;
         let payer = flow.rows.filter(|_| !presenter.shapes[place.question].all_rows).map(|account| Payer {
             flow: flow.flow_ref(),
             account,
             now: flow.last_time().0,
         });
         let losses = &presenter.losses[place.question];
-        if !payer.is_none_or(|payer| limit.admits(place, payer, losses, yielded)) {
+        if !payer.is_none_or(|payer| limit.admits(place, payer, session.get(), losses, yielded)) {
             return false;
         }
         write(yielded);
-        payer.is_none_or(|payer| limit.settle(place, payer, maker, losses, yielded))
+        payer
+            .is_none_or(|payer| limit.settle(place, payer, (maker, shown), session.shared(), losses, yielded))
     }
 
     /// Adds the row of a session. `same_as`: another question whose last row is of this session; that row is
@@ -279,20 +307,20 @@ impl Collector {
         place: RowPlace,
         same_as: Option<usize>,
         flow: &FlowView<'_>,
-        session: &dyn Session,
+        session: &Arc<dyn Session>,
     ) -> bool {
         let fields = self.presenter.registry.protocol(place.protocol).fields;
         let shape = self.presenter.shapes[place.question];
         let has_carrier = shape.carrier && !session_rows::says_carrier(fields);
         let maker = RowMaker::of_sessions(fields, has_carrier);
         let columns = maker.columns();
-        self.limited_row(place, flow, &maker, |yields| {
+        self.limited_row(place, flow, &maker, Limited::Shared(session), |yields| {
             if same_as.is_some_and(|from| yields.add_row_of(place, from, columns)) {
                 return;
             }
-            let origin = session_rows::Origin::of(flow, place.protocol, session);
+            let origin = session_rows::Origin::of(flow, place.protocol, &**session);
             let mut row = yields.add_row(place, columns);
-            maker.write(shape.columns, &origin, session, &mut row);
+            maker.write(shape.columns, &origin, &**session, &mut row);
         })
     }
 
@@ -311,7 +339,7 @@ impl Collector {
             }
             let columns = self.presenter.shapes[place.question].columns;
             let odd = OddRow(odd);
-            self.limited_row(place, flow, &maker, |yields| {
+            self.limited_row(place, flow, &maker, Limited::Alone(&odd), |yields| {
                 let origin = session_rows::Origin::of(flow, 0, &odd);
                 let mut row = yields.add_row(place, maker.columns());
                 maker.write(columns, &origin, &odd, &mut row);
@@ -539,7 +567,7 @@ impl Subscriber for Collector {
                     maker.write(shape.columns, &origin, &*part, &mut row.add());
                     self.push(order, question, Item::Part(protocol, row, part));
                 } else {
-                    self.limited_row(place, flow, &maker, |yields| {
+                    self.limited_row(place, flow, &maker, Limited::Alone(&*part), |yields| {
                         let mut row = yields.add_row(place, maker.columns());
                         maker.write(shape.columns, &origin, &*part, &mut row);
                     });
@@ -566,12 +594,12 @@ impl Subscriber for Collector {
             let has_same_columns = |from: usize| presenter.shapes[from].columns == shape.columns;
             let same = self.last_row.take();
             let same = same.filter(|(of, from)| Arc::ptr_eq(of, session) && has_same_columns(*from));
-            let is_last = self.session_row(place, same.map(|(_, from)| from), flow, &**session);
+            let is_last = self.session_row(place, same.map(|(_, from)| from), flow, session);
             self.last_row = is_last.then(|| (Arc::clone(session), question));
         }
         for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {
-                self.session_row(RowPlace { protocol: within, ..place }, None, flow, &*session);
+                self.session_row(RowPlace { protocol: within, ..place }, None, flow, &Arc::from(session));
             }
         }
     }
