@@ -168,13 +168,23 @@ impl Conversations {
             self.order.pop_front();
         }
         if self.bytes > self.memory_max {
-            // The connections are forgotten: their next bytes need a header, which says that they go on.
-            for uid in std::mem::take(&mut self.order) {
+            // The connections are forgotten: their next bytes need a header. Connections of which one
+            // direction has ended stay, as far as there is room: only they know that the other end is the
+            // last one.
+            for uid in self.order.clone() {
                 self.print(&uid)?;
             }
-            self.open = HashMap::new();
+            let mut room = self.memory_max / 2 / ENTRY_BYTES;
+            self.open.retain(|_, conversation| {
+                let stays = conversation.ended == 1 && room > 0;
+                room -= usize::from(stays);
+                conversation.is_begun = false;
+                stays
+            });
+            self.open.shrink_to_fit();
+            self.order.retain(|uid| self.open.contains_key(uid));
             self.forgets = true;
-            self.bytes = 0;
+            self.bytes = self.open.len() * ENTRY_BYTES;
         }
         Ok(())
     }
@@ -274,10 +284,6 @@ impl Conversations {
             return Err(io::Error::other("these are no bytes of connections"));
         };
         if !self.open.contains_key(&**uid) {
-            // The end of a connection that was forgotten.
-            if data.is_empty() && self.forgets {
-                return Ok(());
-            }
             let (src, dst) = (end(src_h, src_p), end(dst_h, dst_p));
             let [orig, resp] = if *is_orig { [src, dst] } else { [dst, src] };
             let conversation = Conversation {

@@ -63,25 +63,23 @@ impl DecodedBodies {
             return Some(values.to_vec());
         };
         let from = if *is_orig { Direction::Originator } else { Direction::Responder };
-        if bytes.is_empty() {
-            if let Some(connection) = self.open.get_mut(uid.as_ref()) {
-                connection.ended += 1;
-                if connection.ended == 2 {
-                    self.forget(uid);
-                }
-            }
-            return Some(values.to_vec());
-        }
         if !self.open.contains_key(uid.as_ref()) {
             if self.held_bytes + ENTRY_BYTES > self.memory_max {
-                self.given_up += 1;
+                self.given_up += u64::from(!bytes.is_empty());
                 return Some(values.to_vec());
             }
             self.held_bytes += ENTRY_BYTES;
-            self.open
-                .insert(uid.to_string(), Connection { held_bytes: ENTRY_BYTES, ..Connection::default() });
+            let connection = Connection { held_bytes: ENTRY_BYTES, ..Connection::default() };
+            self.open.insert(uid.to_string(), connection);
         }
         let connection = self.open.get_mut(uid.as_ref())?;
+        if bytes.is_empty() {
+            connection.ended += 1;
+            if connection.ended == 2 {
+                self.forget(uid);
+            }
+            return Some(values.to_vec());
+        }
         if *missing_bytes > 0 {
             connection.view.gap(from, *missing_bytes);
         }

@@ -152,8 +152,11 @@ impl<S: Subscriber> Delivery<S> {
     pub fn set_plan(&mut self, plan: Arc<Plan>, map: impl Fn(&RemainderSet) -> RemainderSet) {
         self.outs = outs_of(&plan);
         self.streams.set_losses(plan.losses());
-        // The events have other numbers now.
-        self.odd = plan.odd.as_ref().map(|events| Box::new(Oddities::new(events)));
+        self.odd = plan.odd.as_ref().map(|events| match self.odd.take() {
+            Some(odd) => Box::new(odd.with_events(events)),
+            // What was counted before nobody asked belongs to no connection of later.
+            None => Box::new(Oddities::later(events)),
+        });
         self.matcher = Matcher::new(plan);
         self.sessions.renew(map);
         self.streams.overload.set_held_session_bytes(self.sessions.bytes());

@@ -18,6 +18,8 @@ pub(crate) struct FlowSessions {
     /// Bytes that the calls for this flow have allocated and not released, without the sessions that were
     /// yielded. 0 if nothing is held.
     held_bytes: u32,
+    /// Bytes of the accounts of rows that are charged.
+    account_bytes: u32,
     rows: RowAccount,
 }
 
@@ -87,6 +89,22 @@ impl FlowSessions {
         overload.charge_sessions(change);
         let held = if self.phase.holds() { (self.held_bytes as isize + change).max(1) } else { 0 };
         self.held_bytes = held.try_into().unwrap_or(u32::MAX);
+    }
+
+    /// Charges the accounts of rows, which grow with the questions that have rows.
+    pub fn charge_accounts(&mut self, overload: &mut Overload) {
+        let bytes = self.rows.heap_bytes() as u32;
+        overload.charge_sessions(bytes as isize - std::mem::replace(&mut self.account_bytes, bytes) as isize);
+    }
+
+    /// Gives up the charge for the accounts of rows: the flow is over.
+    pub fn release_accounts(&mut self, overload: &mut Overload) {
+        overload.charge_sessions(-(std::mem::take(&mut self.account_bytes) as isize));
+    }
+
+    /// Bytes that are charged.
+    pub fn charged_bytes(&self) -> usize {
+        self.held_bytes as usize + self.account_bytes as usize
     }
 
     /// Bytes that are held.

@@ -748,7 +748,7 @@ impl Flows {
 
     /// Bytes that the sessions of all flows occupy.
     pub fn session_bytes(&self) -> usize {
-        self.tables.iter().flat_map(|table| &table.sessions).map(FlowSessions::held_bytes).sum()
+        self.tables.iter().flat_map(|table| &table.sessions).map(FlowSessions::charged_bytes).sum()
     }
 
     /// The number of flows, and the bytes that the tables occupy.

@@ -303,7 +303,9 @@ pub(crate) fn finish_sessions<S: Subscriber>(
         delivery.stages.end(Stage::Sessions, 0, began);
     }
     after_sessions(flow, data, delivery, effects, yielded);
-    delivery.streams.overload.charge_sessions(-(account_bytes(flow) as isize));
+    if let Some(sessions) = flow.sessions.as_mut() {
+        sessions.release_accounts(&mut delivery.streams.overload);
+    }
     if flow.layout.verdict.is_some() {
         let verdict = flow.layout.verdict(flow.plan, data);
         let verdict = delivery.sessions_over(flow.flow_ref(), verdict);
@@ -327,7 +329,6 @@ fn after_sessions<S: Subscriber>(
     let mut known = known_of(flow, data);
     let plan = flow.plan;
     let mut some = false;
-    let accounts_before = account_bytes(flow);
     for (protocol, session) in yielded.drain(..) {
         let session = delivery.shared(session);
         if plan.wanted.contains(protocol) {
@@ -347,8 +348,9 @@ fn after_sessions<S: Subscriber>(
         }
     }
     delivery.yielded = yielded;
-    let change = account_bytes(flow) as isize - accounts_before as isize;
-    delivery.streams.overload.charge_sessions(change);
+    if let Some(sessions) = flow.sessions.as_mut() {
+        sessions.charge_accounts(&mut delivery.streams.overload);
+    }
     if some {
         let update = VerdictUpdate { flow: flow.flow_ref(), verdict: known.verdict.clone(), ended: None };
         delivery.settle(update);
@@ -370,11 +372,6 @@ fn after_sessions<S: Subscriber>(
         }
     }
     flow.layout.set_verdict(plan, data, &known.verdict);
-}
-
-/// The memory of the accounts of a flow's rows, in bytes.
-fn account_bytes(flow: &TailFlow<'_>) -> usize {
-    flow.sessions.as_ref().map_or(0, |sessions| sessions.rows().heap_bytes())
 }
 
 /// The verdict on a flow that continues.

@@ -1,7 +1,7 @@
 //! What was odd about connections: packets that were not understood, segments that were refused, bounds that
-//! were reached. No place reports an oddity: whatever is counted while a packet is processed, or while a flow
-//! ends, belongs to the packet's connection. So each counter of a loss, and each event that the plan names,
-//! has a row.
+//! were reached. The engine compares its counters before and after each packet, and before the record of a
+//! flow that ends. The difference belongs to the packet's connection, or to the flow. So no place that counts
+//! has to report as well. Events that the plan names are oddities, too.
 
 use crate::counters::Counters;
 use crate::flow_ref::FlowRef;
@@ -13,7 +13,7 @@ use weir_packet::{DropReason, Timestamp};
 pub struct OddEvent {
     /// Its index among the events of the stack.
     pub event: usize,
-    /// The number by which whoever made the plan knows the event.
+    /// Its number in the list of the plan's author.
     pub number: usize,
     /// The column that says which kind it is.
     pub detail: Option<usize>,
@@ -87,7 +87,6 @@ odd_counters! {
     event.column_bytes_cut,
     flow.flows_refused,
     flow.growth_refused,
-    packet.undecided,
 }
 
 /// The oddities of a worker.
@@ -99,6 +98,8 @@ pub(crate) struct Oddities {
     /// The counters when they were looked at last.
     stopped: [u64; DropReason::ALL.len()],
     counted: [u64; ODD_COUNTERS.len()],
+    /// The counters are to be looked at for the first time.
+    begins: bool,
 }
 
 impl Oddities {
@@ -109,12 +110,27 @@ impl Oddities {
             of_none: vec![],
             stopped: [0; DropReason::ALL.len()],
             counted: [0; ODD_COUNTERS.len()],
+            begins: false,
         }
+    }
+
+    /// For a run that has counted something: that is not looked at.
+    pub fn later(events: &[OddEvent]) -> Self {
+        Self { begins: true, ..Self::new(events) }
+    }
+
+    /// The same, for the events of another program.
+    #[must_use]
+    pub fn with_events(self, events: &[OddEvent]) -> Self {
+        Self { events: events.to_vec(), ..self }
     }
 
     /// Whatever was counted since the last call is odd about this flow.
     pub fn note(&mut self, flow: Option<FlowRef>, time: Timestamp, counters: &Counters) {
         let (stopped, counted) = (counters.met.counts(), odd_counters(counters));
+        if std::mem::take(&mut self.begins) {
+            (self.stopped, self.counted) = (stopped, counted);
+        }
         if stopped == self.stopped && counted == self.counted {
             return;
         }
@@ -163,7 +179,7 @@ impl Oddities {
             Some(flow) => self.of_flows.get_mut(&flow).unwrap_or(&mut self.of_none),
             None => &mut self.of_none,
         };
-        // Beyond the bound the kind is lost, not the oddity.
+        // Beyond the bound an oddity is counted under the last kind.
         let known = list.iter().position(|known| known.kind == odd.kind);
         match list.get_mut(known.unwrap_or(KINDS_MAX - 1)) {
             Some(known) => known.count += odd.count,

@@ -215,7 +215,8 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, now);
     }
 
-    /// The worker's packets so far have this many bytes on the wire.
+    /// The worker's packets so far have this many bytes on the wire: rows are limited by their number. Called
+    /// after each part of a burst.
     fn pass_bytes(&mut self, wire_bytes: u64) {
         let _ = wire_bytes;
     }

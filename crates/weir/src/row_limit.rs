@@ -5,6 +5,7 @@
 use crate::record::ColumnMask;
 use crate::session_rows::RowMaker;
 use crate::yields::{RowPlace, Yields};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_engine::FlowRef;
 use weir_engine::question_losses::QuestionLosses;
@@ -13,24 +14,41 @@ use weir_engine::subscriber::Order;
 use weir_packet::{Batch, Cell};
 use weir_sessions::Session;
 
-/// Bytes of rows that connections may have beyond what they have earned, all together, whatever the traffic.
-/// It is bounded for later, too: rows that nobody asked for earlier are not given later.
+/// Bytes of rows that connections may have beyond what they have earned, all together. An unused reserve does
+/// not grow beyond this.
 const RESERVE_BYTES: u64 = 1 << 20;
 
 /// A row that others are merged into is released after this time.
 const HELD_NS: i64 = 1_000_000_000;
+
+/// Rows that are held at a time; the oldest one is released for another one.
+const HELD_MAX: usize = 64;
 
 /// The allowance of a worker.
 #[derive(Debug, Default)]
 pub struct RowLimit {
     /// Bytes of rows that all packets so far have earned.
     earned: u64,
-    /// By question: bytes of rows.
-    spent: Vec<u64>,
+    /// By question.
+    questions: Vec<Option<Spender>>,
+    /// Number of questions so far.
+    numbered: usize,
     /// For each kind of rows so far: see [`RowMaker::name_bytes`].
     names: Vec<(RowMaker, Vec<usize>)>,
-    /// The last row of a connection that owes all it may owe; it is paid for.
-    held: Option<HeldRow>,
+    /// The last rows of connections that owe all they may owe, the oldest one first; they are paid for.
+    held: VecDeque<HeldRow>,
+    /// A held row was released since the last question.
+    has_released: bool,
+}
+
+/// What a question has spent.
+#[derive(Debug, Clone, Copy)]
+struct Spender {
+    /// The question in accounts of connections: a question that takes the number of a removed one has
+    /// another.
+    account: usize,
+    /// Bytes of rows.
+    spent: u64,
 }
 
 /// A row that further rows are merged into.
@@ -82,16 +100,18 @@ impl RowLimit {
         losses: &QuestionLosses,
         yields: &mut Yields,
     ) -> bool {
-        let is_held = |held: &&mut HeldRow| held.flow == payer.flow && held.place.question == place.question;
-        let held = self.held.as_mut().filter(is_held);
-        if !payer.account.is_exhausted(place.question) {
-            if held.is_some() {
-                // The rows of a connection stay in order.
-                self.release(place.order, yields);
+        let is_held = |held: &HeldRow| held.flow == payer.flow && held.place.question == place.question;
+        let at = self.held.iter().position(is_held);
+        let Spender { account, .. } = *self.spender(place.question);
+        if !payer.account.is_exhausted(account) {
+            // The rows of a connection stay in order.
+            if let Some(held) = at.and_then(|at| self.held.remove(at)) {
+                self.release(held, place.order, yields);
             }
             return true;
         }
         payer.account.limit();
+        let held = at.and_then(|at| self.held.get_mut(at));
         match held.filter(|held| held.place.protocol == place.protocol && held.is_like(session)) {
             Some(held) => {
                 held.repeated += 1;
@@ -102,8 +122,8 @@ impl RowLimit {
         false
     }
 
-    /// Pays for the last row of `yields`, which is of a session if sessions of its kind may be merged. Returns
-    /// whether the row stays there.
+    /// Pays for the last row of `yields`, which is of a session if sessions of its kind may be merged.
+    /// Returns whether the row stays there.
     pub fn settle(
         &mut self,
         place: RowPlace,
@@ -116,42 +136,84 @@ impl RowLimit {
         let Some(batch) = yields.last_row(place) else { return true };
         // Braces, the end of the line, and the name of the log.
         let bytes = 16 + batch.last_row_json_bytes(name_bytes(&mut self.names, maker));
-        if self.spent.len() <= place.question {
-            self.spent.resize(place.question + 1, 0);
+        let earned = self.earned;
+        let Spender { account, spent } = self.spender(place.question);
+        *spent = (*spent).max(earned.saturating_sub(RESERVE_BYTES));
+        let has_reserve = *spent + bytes as u64 <= earned.saturating_add(RESERVE_BYTES);
+        let account = *account;
+        let payment = payer.account.pay(account, bytes, has_reserve);
+        if payment != Payment::Refused {
+            *spent += bytes as u64;
         }
-        let spent = &mut self.spent[place.question];
-        *spent = (*spent).max(self.earned.saturating_sub(RESERVE_BYTES));
-        let has_reserve = *spent + bytes as u64 <= self.earned.saturating_add(RESERVE_BYTES);
-        let payment = payer.account.pay(place.question, bytes, has_reserve);
         if payment == Payment::Refused {
             losses.add_left_out(1);
             payer.account.limit();
             yields.take_last_row(place);
             return false;
         }
-        *spent += bytes as u64;
-        let is_last = payment == Payment::Owed && payer.account.is_exhausted(place.question);
+        let is_last = payment == Payment::Owed && payer.account.is_exhausted(account);
         let Some(session) = session.filter(|_| is_last) else { return true };
         let Some(row) = yields.take_last_row(place) else { return true };
-        self.release(place.order, yields);
+        if self.held.len() == HELD_MAX
+            && let Some(oldest) = self.held.pop_front()
+        {
+            self.release(oldest, place.order, yields);
+        }
         let (compared, repeated_at) = (maker.compared(shown), maker.repeated_at());
         let Payer { flow, now: since_ns, .. } = payer;
-        let held = HeldRow { flow, place, row, session, compared, repeated_at, repeated: 1, since_ns };
-        self.held = Some(held);
+        self.held.push_back(HeldRow {
+            flow,
+            place,
+            row,
+            session,
+            compared,
+            repeated_at,
+            repeated: 1,
+            since_ns,
+        });
         false
     }
 
-    /// Releases the held row, if it is held for long enough at `now`; `i64::MAX`: at the end.
+    /// Releases the rows that are held for long enough at `now`; `i64::MAX`: all of them.
     pub fn pass_time(&mut self, order: Order, now: i64, yields: &mut Yields) {
-        let is_due = |held: &HeldRow| now.saturating_sub(held.since_ns) >= HELD_NS;
-        if self.held.as_ref().is_some_and(is_due) {
-            self.release(order, yields);
+        let is_due = |held: &HeldRow| now == i64::MAX || now.saturating_sub(held.since_ns) >= HELD_NS;
+        while let Some(held) = self.held.pop_front_if(|held| is_due(held)) {
+            self.release(held, order, yields);
         }
     }
 
-    /// Adds the held row to the results.
-    pub fn release(&mut self, order: Order, yields: &mut Yields) {
-        let Some(HeldRow { place, row, repeated_at, repeated, .. }) = self.held.take() else { return };
+    /// The machine's clock was set by this many nanoseconds.
+    pub fn step_clock(&mut self, step_ns: i64) {
+        let held = self.held.iter_mut();
+        held.for_each(|held| held.since_ns = held.since_ns.saturating_add(step_ns));
+    }
+
+    /// Another question takes this number.
+    pub fn begin(&mut self, question: usize) {
+        if let Some(spender) = self.questions.get_mut(question) {
+            *spender = None;
+        }
+    }
+
+    /// Forgets and returns whether a held row was released: then it is the last row of its question.
+    pub fn take_released(&mut self) -> bool {
+        std::mem::take(&mut self.has_released)
+    }
+
+    fn spender(&mut self, question: usize) -> &mut Spender {
+        if self.questions.len() <= question {
+            self.questions.resize(question + 1, None);
+        }
+        self.questions[question].get_or_insert_with(|| {
+            self.numbered += 1;
+            Spender { account: self.numbered, spent: 0 }
+        })
+    }
+
+    /// Adds a held row to the results.
+    fn release(&mut self, held: HeldRow, order: Order, yields: &mut Yields) {
+        let HeldRow { place, row, repeated_at, repeated, .. } = held;
+        self.has_released = true;
         let mut writer = yields.add_row(RowPlace { order, ..place }, row.columns());
         for (at, cell) in row.row(0).iter().enumerate() {
             let is_repeated = at == repeated_at && repeated > 1;

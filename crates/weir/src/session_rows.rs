@@ -419,8 +419,8 @@ impl RowMaker {
         head.chain(own).chain([REPEATED.name.len()]).chain(carrier).collect()
     }
 
-    /// The fields of sessions whose rows count as equal: those with a shown column, without times and numbers of
-    /// messages.
+    /// The fields of sessions whose rows count as equal: those with a shown column, without times and numbers
+    /// of messages.
     pub fn compared(&self, shown: ColumnMask) -> Vec<usize> {
         let head =
             self.columns() - logged(self.fields, self.head()).count() - 1 - usize::from(self.has_carrier);

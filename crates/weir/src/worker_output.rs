@@ -61,12 +61,13 @@ impl Presenter {
     /// begins at 0.
     pub fn carry_over(&self, before: &Presenter, matched: &mut Vec<u64>) {
         matched.resize(self.is_asked.len(), 0);
+        self.new_since(before).for_each(|question| matched[question] = 0);
+    }
+
+    /// The questions that are asked now, and were not before.
+    pub fn new_since(&self, before: &Presenter) -> impl Iterator<Item = usize> {
         let was_asked = |question: usize| before.is_asked.get(question).copied().unwrap_or(false);
-        for (question, count) in matched.iter_mut().enumerate() {
-            if self.is_asked[question] && !was_asked(question) {
-                *count = 0;
-            }
-        }
+        (0..self.is_asked.len()).filter(move |question| self.is_asked[*question] && !was_asked(*question))
     }
 
     /// The item of a packet; `None` if packets are only counted.
@@ -259,7 +260,7 @@ impl Collector {
     /// Ends the pipelines of questions that are not among the next ones, whose workers `make` makes. Called
     /// before questions change, while the caller still takes results for the previous ones.
     pub fn end_pipelines(&mut self, make: &[Option<MakeQuestionWorker>]) {
-        self.limit.release(Order::default(), &mut self.yielded);
+        self.limit.pass_time(Order::default(), i64::MAX, &mut self.yielded);
         for question in 0..self.question_workers.len() {
             if make.get(question).is_none_or(Option::is_none) {
                 self.pass_time_of(Order::default(), question, i64::MAX);
@@ -282,7 +283,7 @@ impl Collector {
         flow: &FlowView<'_>,
         maker: &RowMaker,
         session: Limited<'_>,
-        write: impl FnOnce(&mut Yields),
+        write: impl FnOnce(&mut Yields, bool),
     ) -> bool {
         let Self { presenter, limit, yielded, .. } = self;
         let shown = presenter.shapes[place.question].columns;
@@ -295,9 +296,16 @@ impl Collector {
         if !payer.is_none_or(|payer| limit.admits(place, payer, session.get(), losses, yielded)) {
             return false;
         }
-        write(yielded);
-        payer
-            .is_none_or(|payer| limit.settle(place, payer, (maker, shown), session.shared(), losses, yielded))
+        // A released row may be the last one of any question.
+        let is_undisturbed = !limit.take_released();
+        write(yielded, is_undisturbed);
+        let stays = payer.is_none_or(|payer| {
+            limit.settle(place, payer, (maker, shown), session.shared(), losses, yielded)
+        });
+        if limit.take_released() || !is_undisturbed {
+            self.last_row = None;
+        }
+        stays
     }
 
     /// Adds the row of a session. `same_as`: another question whose last row is of this session; that row is
@@ -314,8 +322,9 @@ impl Collector {
         let has_carrier = shape.carrier && !session_rows::says_carrier(fields);
         let maker = RowMaker::of_sessions(fields, has_carrier);
         let columns = maker.columns();
-        self.limited_row(place, flow, &maker, Limited::Shared(session), |yields| {
-            if same_as.is_some_and(|from| yields.add_row_of(place, from, columns)) {
+        self.limited_row(place, flow, &maker, Limited::Shared(session), |yields, is_undisturbed| {
+            if same_as.filter(|_| is_undisturbed).is_some_and(|from| yields.add_row_of(place, from, columns))
+            {
                 return;
             }
             let origin = session_rows::Origin::of(flow, place.protocol, &**session);
@@ -339,7 +348,7 @@ impl Collector {
             }
             let columns = self.presenter.shapes[place.question].columns;
             let odd = OddRow(odd);
-            self.limited_row(place, flow, &maker, Limited::Alone(&odd), |yields| {
+            self.limited_row(place, flow, &maker, Limited::Alone(&odd), |yields, _| {
                 let origin = session_rows::Origin::of(flow, 0, &odd);
                 let mut row = yields.add_row(place, maker.columns());
                 maker.write(columns, &origin, &odd, &mut row);
@@ -387,6 +396,7 @@ impl Subscriber for Collector {
     }
 
     fn step_clock(&mut self, step_ns: i64) {
+        self.limit.step_clock(step_ns);
         for worker in &mut self.question_workers {
             if let QuestionWorker::Pipeline(pipeline) = worker {
                 pipeline.step_clock(step_ns);
@@ -567,7 +577,7 @@ impl Subscriber for Collector {
                     maker.write(shape.columns, &origin, &*part, &mut row.add());
                     self.push(order, question, Item::Part(protocol, row, part));
                 } else {
-                    self.limited_row(place, flow, &maker, Limited::Alone(&*part), |yields| {
+                    self.limited_row(place, flow, &maker, Limited::Alone(&*part), |yields, _| {
                         let mut row = yields.add_row(place, maker.columns());
                         maker.write(shape.columns, &origin, &*part, &mut row);
                     });

@@ -97,6 +97,7 @@ impl WorkerParts {
     /// Changes a worker's subscriber to other questions; questions that stay keep their state.
     pub fn change(&self, collector: &mut Collector) {
         self.presenter.carry_over(&collector.presenter, &mut collector.matched);
+        self.presenter.new_since(&collector.presenter).for_each(|question| collector.limit.begin(question));
         collector.presenter = Arc::clone(&self.presenter);
         collector.places = Arc::clone(&self.places);
         collector.program = Arc::clone(&self.program);

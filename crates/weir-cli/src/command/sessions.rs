@@ -88,11 +88,11 @@ fn of_name(name: &'static str, about: String) -> Subcommand {
 
 /// Arguments of sessions.
 #[derive(ClapArgs, Clone)]
-struct OfSessions {
+pub struct OfSessions {
     #[command(flatten)]
-    ask: Ask,
+    pub ask: Ask,
     #[command(flatten)]
-    rows: RowArgs,
+    pub rows: RowArgs,
 }
 
 /// Arguments for rows of sessions.
@@ -196,10 +196,10 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let is_matched = !known.is_any() && asked.is_none() && extraction.is_none();
     let count_only = *context.form == Form::Count && is_matched;
     let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
-    let question = Question::new(
-        ask,
-        Shape { count_only, whole: extraction.is_some(), all_rows: spec.all_rows, ..log.shape() },
-    );
+    // Rows that are filtered, counted or shown once are not all written: the limit would take some that are.
+    let all_rows = spec.all_rows || asked.is_some() || known.is_any() || *context.form == Form::Count;
+    let shape = Shape { count_only, whole: extraction.is_some(), all_rows, ..log.shape() };
+    let question = Question::new(ask, shape);
     let columns = log.columns();
     let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(columns.len());
     // Rows are chosen by these columns, whether they are shown or not.

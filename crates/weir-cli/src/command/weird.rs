@@ -1,9 +1,10 @@
 //! `weir weird`: what was odd about connections and packets, one row for each kind and connection: Zeek's
 //! weird.log.
 
-use crate::args::Ask;
 use crate::ask;
+use crate::command::sessions::OfSessions;
 use crate::failure::Failure;
+use crate::form::Form;
 use crate::rows::made_rows;
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
@@ -21,9 +22,9 @@ pub fn command() -> Subcommand {
     let about = "What was odd: packets that were not understood, segments that were refused, bounds that were reached \
                  (weird.log)";
     let kind = QuestionKind { options: &["all_rows"], ..QuestionKind::new(resolve) };
-    let run = |mut args: Ask, all: &[Subcommand]| {
-        let spec = args.spec("weird")?;
-        ask::answer_one(&args.input, &spec, args.output.stats, all)
+    let run = |mut args: OfSessions, all: &[Subcommand]| {
+        let spec = args.rows.put_into(args.ask.spec("weird")?);
+        ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
     };
     Subcommand::new("weird", about, run)
         .with_question(kind)
@@ -45,7 +46,8 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     // Sessions are parsed although nobody receives them: parsers have bounds, too.
     let connections = ask(Need { odd: true, ..Need::default() }, Want::Tracked(compiler.sessions().all()));
     // What has no connection matches no condition.
-    let (odd, odd_others, all_rows) = (true, spec.filter.trim().is_empty(), spec.all_rows);
+    let (odd, odd_others) = (true, spec.filter.trim().is_empty());
+    let all_rows = spec.all_rows || *context.form == Form::Count;
     let mut questions = vec![Question::new(
         connections,
         Shape { odd, odd_others, all_rows, as_rows: true, ..Shape::default() },

@@ -80,7 +80,7 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
             ..QuestionSpec::default()
         })
     };
-    let mut specs = vec![spec("conn", "flows"), spec("weird", "weird")];
+    let mut specs = vec![spec("conn", "flows"), args.rows.put_into(spec("weird", "weird"))];
     let registry = weir::sessions::SessionRegistry::builtin();
     let contents = &args.contents;
     let logs = weir::Log::all(registry).into_iter().chain(weir::Log::of_parts(registry));
