@@ -202,3 +202,22 @@ fn different_rows_beyond_the_limit_are_left_out_and_counted() {
     let found = weir(&["redis", file, &last, "--format", "json"]);
     assert_eq!(text(&found.stdout).lines().count(), 1);
 }
+
+/// Each question has accounts of its own: its rows are the same beside other questions, and whatever the number
+/// of workers.
+#[test]
+fn limited_rows_do_not_depend_on_other_questions() {
+    let place = tempfile::tempdir().expect("a directory");
+    let (path, logs) = (place.path().join("a.pcap"), place.path().join("logs"));
+    let (file, logs) = (path.to_str().expect("text"), logs.to_str().expect("text"));
+    for attack in attacks().iter().filter(|attack| attack.name != "smtp") {
+        capture(attack, &path);
+        let alone = weir(&[attack.name, file, "--format", "json"]);
+        let output = weir(&["zeek", file, "-d", logs, "--format", "json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let beside = fs::read_to_string(Path::new(logs).join(format!("{}.log", attack.name)));
+        assert_eq!(beside.expect("the log"), text(&alone.stdout), "{}", attack.name);
+        let workers = weir(&[attack.name, file, "--format", "json", "-j", "2"]);
+        assert_eq!(text(&workers.stdout), text(&alone.stdout), "{}", attack.name);
+    }
+}
