@@ -84,7 +84,7 @@ const EVENTS: &[OddName] = &[
         doc: "a fragment that differs from another one where both overlap",
     },
     OddName {
-        event: "ipv6ext.inconsistent",
+        event: "ipv6.fraghdr.inconsistent",
         name: "fragment_inconsistency",
         source: "IP",
         kinds: None,

@@ -6,12 +6,11 @@ use crate::record::ColumnMask;
 use crate::session_rows::RowMaker;
 use crate::yields::{RowPlace, Yields};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use weir_engine::FlowRef;
 use weir_engine::question_losses::QuestionLosses;
 use weir_engine::row_account::{Payment, ROWS_PER_BYTE, RowAccount};
 use weir_engine::subscriber::Order;
-use weir_packet::{Batch, Cell};
+use weir_packet::{Batch, Cell, Value};
 use weir_sessions::Session;
 
 /// Bytes of rows that connections may have beyond what they have earned, all together. An unused reserve does
@@ -58,9 +57,8 @@ struct HeldRow {
     place: RowPlace,
     /// Its only row.
     row: Batch,
-    session: Arc<dyn Session>,
-    /// The fields of sessions whose rows are equal.
-    compared: Vec<usize>,
+    /// The fields that sessions with equal rows share, by index.
+    values: Vec<(usize, Value<'static>)>,
     /// The index of the column `repeated`.
     repeated_at: usize,
     /// Rows that it stands for.
@@ -70,7 +68,7 @@ struct HeldRow {
 
 impl HeldRow {
     fn is_like(&self, session: &dyn Session) -> bool {
-        self.compared.iter().all(|field| self.session.value(*field) == session.value(*field))
+        self.values.iter().all(|(field, value)| session.value(*field) == *value)
     }
 }
 
@@ -129,7 +127,7 @@ impl RowLimit {
         place: RowPlace,
         payer: Payer<'_>,
         (maker, shown): (&RowMaker, ColumnMask),
-        session: Option<Arc<dyn Session>>,
+        session: &dyn Session,
         losses: &QuestionLosses,
         yields: &mut Yields,
     ) -> bool {
@@ -151,26 +149,20 @@ impl RowLimit {
             yields.take_last_row(place);
             return false;
         }
-        let is_last = payment == Payment::Owed && payer.account.is_exhausted(account);
-        let Some(session) = session.filter(|_| is_last) else { return true };
+        if payment != Payment::Owed || !payer.account.is_exhausted(account) {
+            return true;
+        }
         let Some(row) = yields.take_last_row(place) else { return true };
         if self.held.len() == HELD_MAX
             && let Some(oldest) = self.held.pop_front()
         {
             self.release(oldest, place.order, yields);
         }
-        let (compared, repeated_at) = (maker.compared(shown), maker.repeated_at());
+        let value = |field: usize| (field, session.value(field).into_owned());
+        let values = maker.compared(shown).into_iter().map(value).collect();
+        let repeated_at = maker.repeated_at();
         let Payer { flow, now: since_ns, .. } = payer;
-        self.held.push_back(HeldRow {
-            flow,
-            place,
-            row,
-            session,
-            compared,
-            repeated_at,
-            repeated: 1,
-            since_ns,
-        });
+        self.held.push_back(HeldRow { flow, place, row, values, repeated_at, repeated: 1, since_ns });
         false
     }
 

@@ -160,31 +160,6 @@ fn with_frame(meta: &PacketMeta, frame: &[u8]) -> PacketMeta {
     PacketMeta { captured_bytes, wire_bytes, ..*meta }
 }
 
-/// A session whose row is limited.
-#[derive(Clone, Copy)]
-enum Limited<'a> {
-    /// Rows of such sessions may be merged.
-    Shared(&'a Arc<dyn Session>),
-    /// A part of a session, or an oddity: few are equal.
-    Alone(&'a dyn Session),
-}
-
-impl<'a> Limited<'a> {
-    fn get(self) -> &'a dyn Session {
-        match self {
-            Self::Shared(session) => &**session,
-            Self::Alone(session) => session,
-        }
-    }
-
-    fn shared(self) -> Option<Arc<dyn Session>> {
-        match self {
-            Self::Shared(session) => Some(Arc::clone(session)),
-            Self::Alone(_) => None,
-        }
-    }
-}
-
 /// The subscriber of a worker.
 pub struct Collector {
     pub presenter: Arc<Presenter>,
@@ -282,7 +257,7 @@ impl Collector {
         place: RowPlace,
         flow: &FlowView<'_>,
         maker: &RowMaker,
-        session: Limited<'_>,
+        session: &dyn Session,
         write: impl FnOnce(&mut Yields, bool),
     ) -> bool {
         let Self { presenter, limit, yielded, .. } = self;
@@ -293,15 +268,14 @@ impl Collector {
             now: flow.last_time().0,
         });
         let losses = &presenter.losses[place.question];
-        if !payer.is_none_or(|payer| limit.admits(place, payer, session.get(), losses, yielded)) {
+        if !payer.is_none_or(|payer| limit.admits(place, payer, session, losses, yielded)) {
             return false;
         }
         // A released row may be the last one of any question.
         let is_undisturbed = !limit.take_released();
         write(yielded, is_undisturbed);
-        let stays = payer.is_none_or(|payer| {
-            limit.settle(place, payer, (maker, shown), session.shared(), losses, yielded)
-        });
+        let stays =
+            payer.is_none_or(|payer| limit.settle(place, payer, (maker, shown), session, losses, yielded));
         if limit.take_released() || !is_undisturbed {
             self.last_row = None;
         }
@@ -315,21 +289,21 @@ impl Collector {
         place: RowPlace,
         same_as: Option<usize>,
         flow: &FlowView<'_>,
-        session: &Arc<dyn Session>,
+        session: &dyn Session,
     ) -> bool {
         let fields = self.presenter.registry.protocol(place.protocol).fields;
         let shape = self.presenter.shapes[place.question];
         let has_carrier = shape.carrier && !session_rows::says_carrier(fields);
         let maker = RowMaker::of_sessions(fields, has_carrier);
         let columns = maker.columns();
-        self.limited_row(place, flow, &maker, Limited::Shared(session), |yields, is_undisturbed| {
+        self.limited_row(place, flow, &maker, session, |yields, is_undisturbed| {
             if same_as.filter(|_| is_undisturbed).is_some_and(|from| yields.add_row_of(place, from, columns))
             {
                 return;
             }
-            let origin = session_rows::Origin::of(flow, place.protocol, &**session);
+            let origin = session_rows::Origin::of(flow, place.protocol, session);
             let mut row = yields.add_row(place, columns);
-            maker.write(shape.columns, &origin, &**session, &mut row);
+            maker.write(shape.columns, &origin, session, &mut row);
         })
     }
 
@@ -348,7 +322,7 @@ impl Collector {
             }
             let columns = self.presenter.shapes[place.question].columns;
             let odd = OddRow(odd);
-            self.limited_row(place, flow, &maker, Limited::Alone(&odd), |yields, _| {
+            self.limited_row(place, flow, &maker, &odd, |yields, _| {
                 let origin = session_rows::Origin::of(flow, 0, &odd);
                 let mut row = yields.add_row(place, maker.columns());
                 maker.write(columns, &origin, &odd, &mut row);
@@ -577,7 +551,7 @@ impl Subscriber for Collector {
                     maker.write(shape.columns, &origin, &*part, &mut row.add());
                     self.push(order, question, Item::Part(protocol, row, part));
                 } else {
-                    self.limited_row(place, flow, &maker, Limited::Alone(&*part), |yields, _| {
+                    self.limited_row(place, flow, &maker, &*part, |yields, _| {
                         let mut row = yields.add_row(place, maker.columns());
                         maker.write(shape.columns, &origin, &*part, &mut row);
                     });
@@ -604,12 +578,12 @@ impl Subscriber for Collector {
             let has_same_columns = |from: usize| presenter.shapes[from].columns == shape.columns;
             let same = self.last_row.take();
             let same = same.filter(|(of, from)| Arc::ptr_eq(of, session) && has_same_columns(*from));
-            let is_last = self.session_row(place, same.map(|(_, from)| from), flow, session);
+            let is_last = self.session_row(place, same.map(|(_, from)| from), flow, &**session);
             self.last_row = is_last.then(|| (Arc::clone(session), question));
         }
         for (within, session) in session_rows::within(registry, protocol, rows, &**session) {
             if !self.is_counted(question) {
-                self.session_row(RowPlace { protocol: within, ..place }, None, flow, &Arc::from(session));
+                self.session_row(RowPlace { protocol: within, ..place }, None, flow, &*session);
             }
         }
     }

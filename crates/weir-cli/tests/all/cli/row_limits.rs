@@ -203,8 +203,8 @@ fn different_rows_beyond_the_limit_are_left_out_and_counted() {
     assert_eq!(text(&found.stdout).lines().count(), 1);
 }
 
-/// Each question has accounts of its own: its rows are the same beside other questions, and whatever the number
-/// of workers.
+/// Each question has accounts of its own: its rows are the same beside other questions, and whatever the
+/// number of workers.
 #[test]
 fn limited_rows_do_not_depend_on_other_questions() {
     let place = tempfile::tempdir().expect("a directory");
