@@ -26,6 +26,7 @@ TYPES = {
     "rules": TEXTS,
     "complete": "bool | None",
     "ndpi": "bool | None",
+    "all_rows": "bool | None",
     "context": "int | None",
     "max_count": "int | None",
     "packets": "int | None",
