@@ -31,7 +31,8 @@ pub struct LossCounts {
     /// Rows of sessions beyond the allowance of their connection that are part of another row: they equal it
     /// but for times and counters.
     pub rows_merged: u64,
-    /// Rows of sessions left out, because their connection had caused more rows than its traffic allows.
+    /// Rows of sessions that were not written. Their connection had already caused as many bytes of rows as
+    /// its traffic allows.
     pub rows_left_out: u64,
 }
 

@@ -1,6 +1,7 @@
 //! The rows of a worker's sessions, within what their connections and all traffic have
-//! [earned](weir_engine::row_account). Beyond that, a row is merged into the last one if both are equal but
-//! for times and counters, and is left out otherwise. Both are counted for the question.
+//! [earned](weir_engine::row_account). The last row that a connection may have is held. A further row that
+//! equals the held one, but for times and numbers of messages, is merged into it. Other rows are left out.
+//! The question counts both.
 
 use crate::record::ColumnMask;
 use crate::session_rows::RowMaker;
@@ -120,8 +121,8 @@ impl RowLimit {
         false
     }
 
-    /// Pays for the last row of `yields`, which is of a session if sessions of its kind may be merged.
-    /// Returns whether the row stays there.
+    /// Pays for the last row of `yields`, which is the row of this session. Returns whether the row stays
+    /// there.
     pub fn settle(
         &mut self,
         place: RowPlace,

@@ -20,7 +20,8 @@ fn segment(port: u16, from: Direction, numbers: (u32, u32), flags: u8, payload: 
     frames::ethernet(0x0800, &frames::ipv4(ends, 6, 1, 0, &[], &segment))
 }
 
-/// A connection in which the client sends `odd` before its request.
+/// An HTTP connection with one request. Before the request, the client sends a segment for each entry of
+/// `odd`: its flags and its payload.
 fn connection(port: u16, odd: &[(u8, &[u8])], syn_payload: &[u8]) -> Vec<Vec<u8>> {
     let (client, server) = (Direction::Originator, Direction::Responder);
     let request = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
