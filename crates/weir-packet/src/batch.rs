@@ -302,7 +302,7 @@ impl<'a> Row<'a> {
     /// that rows of this kind have cells in.
     #[inline]
     pub fn present(self) -> impl Iterator<Item = (usize, Cell<'a>)> {
-        self.batch.stored(self.index).present()
+        self.batch.stored(self.index).iter().filter(|(_, cell)| cell.is_present())
     }
 
     /// Calls `each` for the cells that are [present](Self::present). Writers of rows spend most of their time

@@ -141,15 +141,13 @@ impl RowLimit {
         let has_reserve = *spent + bytes as u64 <= earned.saturating_add(RESERVE_BYTES);
         let account = *account;
         let payment = payer.account.pay(account, bytes, has_reserve);
-        if payment != Payment::Refused {
-            *spent += bytes as u64;
-        }
         if payment == Payment::Refused {
             losses.add_left_out(1);
             payer.account.limit();
             yields.take_last_row(place);
             return false;
         }
+        *spent += bytes as u64;
         if payment != Payment::Owed || !payer.account.is_exhausted(account) {
             return true;
         }

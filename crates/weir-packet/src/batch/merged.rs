@@ -188,15 +188,6 @@ impl<'a> Stored<'a> {
         at.and_then(|at| self.cells.get(at)).map_or(Cell::Absent, |cells| cells.get(self.row))
     }
 
-    /// The cells that are not absent, with their columns, which ascend.
-    #[inline]
-    pub fn present(self) -> impl Iterator<Item = (usize, Cell<'a>)> {
-        self.cells.iter().enumerate().filter_map(move |(at, cells)| {
-            let cell = cells.get(self.row);
-            cell.is_present().then(|| (self.columns.map_or(at, |columns| columns[at]), cell))
-        })
-    }
-
     /// The columns of the batch that have cells, ascending, with their cells.
     #[inline]
     pub fn iter(self) -> impl Iterator<Item = (usize, Cell<'a>)> {
