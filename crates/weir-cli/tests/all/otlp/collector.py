@@ -1,7 +1,8 @@
 """A receiver of OTLP metrics over gRPC, from OpenTelemetry's own messages: `python3 collector.py FOLDER PORT [MODE]`.
 
 Each export becomes a file `FOLDER/export-N.json`: the resource, the metrics with their types, and the same values as the lines of a page
-in Prometheus' format. Modes: `refuse` answers with an error, `partial` rejects three values.
+in Prometheus' format, each value as a text, because readers of JSON may round. Modes: `refuse` answers with an error,
+`partial` rejects three values.
 """
 
 import json
@@ -22,12 +23,12 @@ SPECIAL = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 def line(name, attributes, value):
     texts = [f'{at.key}="{at.value.string_value.translate(SPECIAL)}"' for at in attributes]
-    return [name + ("{" + ",".join(texts) + "}" if texts else ""), float(value)]
+    return [name + ("{" + ",".join(texts) + "}" if texts else ""), repr(float(value))]
 
 
 def bucket(name, point, bound, count):
     le = [f'{at.key}="{at.value.string_value.translate(SPECIAL)}"' for at in point.attributes] + [f'le="{bound}"']
-    return [f"{name}_bucket{{{','.join(le)}}}", float(count)]
+    return [f"{name}_bucket{{{','.join(le)}}}", repr(float(count))]
 
 
 def lines(metric):

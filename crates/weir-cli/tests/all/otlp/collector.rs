@@ -85,7 +85,7 @@ impl Export {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().expect("a number")
+    value.as_str().and_then(|text| text.parse().ok()).expect("a number as a text")
 }
 
 impl Collector {

@@ -88,13 +88,9 @@ impl Drop for Weir {
     }
 }
 
-/// The values that do not concern the sending itself. The time of the start is one of whole microseconds: the
-/// texts of the page and of the collector may differ in the last digit of a number of 53 bits.
+/// The values that do not concern the sending itself.
 fn of_run(mut lines: Lines) -> Lines {
     lines.retain(|line, _| !line.starts_with("weir_otlp_"));
-    if let Some(start) = lines.get_mut("process_start_time_seconds") {
-        *start = (*start * 1e6).round() / 1e6;
-    }
     lines
 }
 
