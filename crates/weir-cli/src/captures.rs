@@ -8,6 +8,7 @@ use crate::memory;
 use crate::output;
 use crate::quantity::bytes;
 use crate::recording::{RecordWriter, RecordedPart, Recorder};
+use crate::shortage;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -124,7 +125,9 @@ impl Captures {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)
                 .map_err(Failure::new)?;
         }
-        Self::open_with(input, workers, is_attended, findings, &Ender(signal))
+        let ender = Ender(signal);
+        shortage::ends(&ender);
+        Self::open_with(input, workers, is_attended, findings, &ender)
     }
 
     /// As [`open`](Self::open), without handlers of signals: `ender` ends the captures early.

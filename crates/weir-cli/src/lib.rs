@@ -93,6 +93,7 @@ mod rule_triggers;
 mod runner;
 mod sandbox;
 mod server_ports;
+mod shortage;
 mod shown_rows;
 mod shutdown;
 mod sorter;
@@ -117,6 +118,7 @@ use std::process::ExitCode;
 
 /// Runs the command with the arguments of this process; returns the exit status.
 pub fn run_command() -> ExitCode {
+    shortage::prepare();
     weir::link::keep_lookups_built_in();
     match command_line::run(&command::all()) {
         Ok(status) => status,

@@ -4,6 +4,7 @@ use crate::args::Input;
 use crate::captures::{Captures, Hangup};
 use crate::failure::Failure;
 use crate::report::{self, Ran};
+use crate::shortage;
 use crate::terminal;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -85,13 +86,17 @@ impl Runner<'_> {
     /// Reports faults and losses, and the counters if [`stats`](Self::stats) is set.
     pub fn report(&self, compiled: &Compiled, run: Unreported) -> Ran {
         let Unreported { outcome, stopped, seconds } = run;
+        let is_short = shortage::is_reported();
         let mut status = stopped.filter(|_| !self.has_control).unwrap_or(ExitCode::SUCCESS);
         for error in &outcome.errors {
             say!("weir: {error}");
             status = ExitCode::from(2);
         }
         let found = self.findings.found();
-        let ran = Ran { outcome, status, is_whole: stopped.is_none(), found };
+        if is_short {
+            status = ExitCode::from(2);
+        }
+        let ran = Ran { outcome, status, is_whole: stopped.is_none() && !is_short, found };
         report::warnings(&ran, self.input.workers, compiled.stack(), self.lost_bytes);
         if self.stats {
             report::stats(compiled, &ran, seconds);

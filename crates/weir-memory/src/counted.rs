@@ -2,18 +2,25 @@
 #![allow(unsafe_code)]
 
 use crate::count::{add, taken};
+use crate::reserve::repeat;
 use std::alloc::{GlobalAlloc, Layout};
 
-/// An allocator that counts what passes through it.
+/// An allocator that counts what passes through it, and repeats a refused request once the
+/// [reserve](crate::keep_reserve) is released.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counted<A>(pub A);
 
-// SAFETY: every request is passed to the inner allocator unchanged, and its answer is returned unchanged.
+// SAFETY: every request is passed to the inner allocator unchanged, once or after a refusal again, and the last
+// answer is returned unchanged.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the promises of `GlobalAlloc::alloc`.
-        let memory = unsafe { self.0.alloc(layout) };
+        let request = || unsafe { self.0.alloc(layout) };
+        let mut memory = request();
+        if memory.is_null() {
+            memory = repeat(request);
+        }
         if !memory.is_null() {
             add(taken(layout.size()));
         }
@@ -23,7 +30,11 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as for `alloc`.
-        let memory = unsafe { self.0.alloc_zeroed(layout) };
+        let request = || unsafe { self.0.alloc_zeroed(layout) };
+        let mut memory = request();
+        if memory.is_null() {
+            memory = repeat(request);
+        }
         if !memory.is_null() {
             add(taken(layout.size()));
         }
@@ -39,8 +50,13 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
 
     #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as for `dealloc`; the caller keeps the promises about the new size.
-        let moved = unsafe { self.0.realloc(memory, layout, new_size) };
+        // SAFETY: as for `dealloc`; the caller keeps the promises about the new size. A refused request
+        // leaves the memory where it is, so that the request can be repeated.
+        let request = || unsafe { self.0.realloc(memory, layout, new_size) };
+        let mut moved = request();
+        if moved.is_null() {
+            moved = repeat(request);
+        }
         if !moved.is_null() {
             add(taken(new_size) - taken(layout.size()));
         }

@@ -18,16 +18,20 @@
 //! another has allocated, the count of the first falls, and that of the other stays. Differences of the
 //! count around a call are therefore exact if the call releases nothing that others have allocated and
 //! passes nothing on. Memory of C libraries is not seen; its holders report it with [`Foreign`].
+//!
+//! [`keep_reserve`] keeps memory back, so that a program can end in order once the system refuses more.
 
 #![deny(unsafe_code)]
 
 mod count;
 mod counted;
 mod foreign;
+mod reserve;
 
 pub use count::{is_counting, live_bytes};
 pub use counted::Counted;
 pub use foreign::Foreign;
+pub use reserve::keep_reserve;
 
 #[cfg(test)]
 mod tests {

@@ -27,6 +27,7 @@ mod rotation;
 mod row_limits;
 mod rules;
 pub mod screen;
+mod shortage;
 mod streams;
 mod tcp;
 mod top;
