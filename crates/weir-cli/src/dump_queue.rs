@@ -35,6 +35,8 @@ pub struct Dump {
     pub path: PathBuf,
     pub writer: PcapngWriter<File>,
     pub packets: u64,
+    /// When a part had packets last.
+    pub grew: Instant,
     pub room: Room,
     /// A part could not be written: packets are missing.
     pub has_failed: bool,
@@ -68,6 +70,8 @@ type Place = (Instant, u64);
 struct Named {
     /// The dump ends with the first part after this time.
     until: Option<Instant>,
+    /// Nobody will say when its packets have all come.
+    is_left: bool,
     /// The place of its batch among those that wait; `None`: a thread works at it.
     place: Option<Place>,
 }
@@ -95,16 +99,17 @@ impl DumpQueue {
     /// A dump of this name is to end no earlier than at `until`; `None`: not by itself. Returns `false` if no
     /// such dump goes on.
     pub fn extend(&mut self, name: &str, until: Option<Instant>) -> bool {
-        let Some(Named { until: known, .. }) = self.names.get_mut(name) else { return false };
+        let Some(Named { until: known, is_left, .. }) = self.names.get_mut(name) else { return false };
         if known.is_some_and(|known| until.is_none_or(|until| until > known)) {
             *known = until;
         }
+        *is_left = false;
         true
     }
 
     /// Adds a dump, whose name no other one has.
     pub fn push(&mut self, params: DumpParams, until: Option<Instant>) {
-        self.names.insert(params.name.clone(), Named { until, place: None });
+        self.names.insert(params.name.clone(), Named { until, is_left: false, place: None });
         self.new.push_back(params);
     }
 
@@ -118,6 +123,18 @@ impl DumpQueue {
         {
             self.put(batch, now);
         }
+    }
+
+    /// Whoever asked for a dump is gone: the dump ends when its packets fall silent.
+    pub fn leave(&mut self, name: &str) {
+        if let Some(named) = self.names.get_mut(name) {
+            named.is_left = true;
+        }
+    }
+
+    /// Whether the dump ends when its packets fall silent.
+    pub fn is_left(&self, name: &str) -> bool {
+        self.names.get(name).is_some_and(|named| named.is_left)
     }
 
     /// A batch waits for its next part.

@@ -33,6 +33,8 @@ const COUNTED: Duration = Duration::from_secs(10);
 const NAMES_MAX: u32 = 10_000;
 /// Open files for everything else.
 const FILES_KEPT: u64 = 128;
+/// Time without packets after which a dump ends whose trigger was removed.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Time between two parts of a dump.
 const PART: Duration = Duration::from_secs(2);
 
@@ -255,29 +257,36 @@ impl DumpAsker {
     }
 
     /// Begins a dump of this name, which ends after the time `lasts`, or with [`end`](Self::end). If such a
-    /// dump goes on, it ends no earlier than the new one would.
-    pub fn begin(&self, name: &str, lasts: Option<Duration>, params: impl FnOnce() -> DumpParams) {
+    /// dump goes on, it ends no earlier than the new one would. Returns whether there is such a dump.
+    pub fn begin(&self, name: &str, lasts: Option<Duration>, params: impl FnOnce() -> DumpParams) -> bool {
         let mut state = self.0.lock();
         let age = self.0.place.bounds.age;
         let until = Some(Instant::now() + lasts.map_or(age, |lasts| lasts.min(age)));
         if state.queue.extend(name, until) {
-            return;
+            return true;
         }
         if state.queue.len() >= self.0.dumps_max {
             self.0.counters.refused.fetch_add(1, Ordering::Relaxed);
             if !self.0.was_full.swap(true, Ordering::Relaxed) {
                 note!("weir: {} dumps go on: further ones are counted, and not begun", self.0.dumps_max);
             }
-            return;
+            return false;
         }
         state.queue.push(params(), until);
         self.0.changed.notify_one();
+        true
     }
 
     /// The packets of a dump have all come: the dump ends with its next part.
     pub fn end(&self, name: &str) {
         self.0.lock().queue.end(name);
         self.0.changed.notify_one();
+    }
+
+    /// The trigger of these dumps is removed: each ends when its packets fall silent.
+    pub fn leave<'n>(&self, names: impl IntoIterator<Item = &'n String>) {
+        let mut state = self.0.lock();
+        names.into_iter().for_each(|name| state.queue.leave(name));
     }
 }
 
@@ -373,9 +382,10 @@ impl Shared {
         let time = weir::io::file_time(params.from);
         let (path, file) = create_file(&self.place.directory, &format!("{time}-{name}"))?;
         self.list.begun(&path, &params.name, &params.reason);
-        let mut writer = PcapngWriter::new(file).with_comment(&params.reason);
+        // A filter may have characters that control terminals.
+        let mut writer = PcapngWriter::new(file).with_comment(&weir::packet::printable(&params.reason, &[]));
         writer.begin().and_then(|()| writer.flush()).map_err(Failure::new)?;
-        Ok(Dump { params, path, writer, packets: 0, room, has_failed: false })
+        Ok(Dump { params, path, writer, packets: 0, grew: Instant::now(), room, has_failed: false })
     }
 
     /// Writes the next part of a batch; dumps whose last part it was are complete.
@@ -393,7 +403,9 @@ impl Shared {
         let (mut over, mut going) = (vec![], vec![]);
         for (dump, is_ending) in std::mem::take(&mut batch.dumps).into_iter().zip(ending) {
             // Meanwhile, somebody may have asked for more.
-            if dump.room.is_cut() || is_ending && state.queue.is_over(&dump.params.name) {
+            let name = &dump.params.name;
+            let is_silent = dump.grew.elapsed() >= SILENCE && state.queue.is_left(name);
+            if dump.room.is_cut() || is_silent || is_ending && state.queue.is_over(name) {
                 state.queue.remove(&dump.params.name);
                 over.push(dump);
             } else {
@@ -415,6 +427,7 @@ impl Shared {
         let Batch { dumps, reader, selection, lost } = batch;
         let kept = Box::new(Kept(Arc::clone(reader)));
         let source = CaptureReader::of_recorder("dumps".to_string(), kept, Arc::clone(selection));
+        let before: Vec<u64> = dumps.iter().map(|dump| dump.packets).collect();
         let copies = dumps.iter_mut().map(|dump| Copy {
             filter: dump.params.filter.clone(),
             from: dump.params.from,
@@ -424,7 +437,12 @@ impl Shared {
         });
         let copied = copy_packets(source, &self.place.compiler, copies.collect());
         reader.lock().unwrap_or_else(PoisonError::into_inner).resume();
-        dumps.iter().for_each(|dump| self.list.wrote(&dump.path, dump.packets));
+        for (dump, before) in dumps.iter_mut().zip(before) {
+            if dump.packets > before {
+                dump.grew = Instant::now();
+            }
+            self.list.wrote(&dump.path, dump.packets);
+        }
         self.counters.lost.fetch_add(selection.lost() - *lost, Ordering::Relaxed);
         *lost = selection.lost();
         copied

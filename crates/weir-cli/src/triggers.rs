@@ -3,9 +3,10 @@
 
 use crate::dump_queue::DumpParams;
 use crate::dumps::DumpAsker;
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use weir::{Connection, Every, Hosts, Item, Next, Question, TakeItems};
+use weir::{Connection, Every, Hosts, Item, Next, Question, RunEnd, TakeItems};
 
 /// A connection is dumped when timers tick next after the packet with which it matches.
 const WITHIN_NS: u64 = 0;
@@ -30,12 +31,15 @@ impl PendingAsker {
 pub struct Trigger {
     filter: String,
     dumps: PendingAsker,
+    /// The names of its dumps whose connections are not over.
+    going: HashSet<String>,
 }
 
 impl Trigger {
     /// The trigger, and its question.
     pub fn new(filter: &str, dumps: PendingAsker) -> (Self, Question) {
-        (Self { filter: filter.to_string(), dumps }, Question::of_records(filter, Every::Within(WITHIN_NS)))
+        let trigger = Self { filter: filter.to_string(), dumps, going: HashSet::new() };
+        (trigger, Question::of_records(filter, Every::Within(WITHIN_NS)))
     }
 }
 
@@ -44,7 +48,7 @@ impl TakeItems for Trigger {
         let Item::Tracked { connection, is_over, .. } = item else { return Next::Go };
         let Some(dumps) = self.dumps.get() else { return Next::Go };
         if connection.hosts == Hosts::Addresses {
-            dumps.begin(&connection.uid, None, || {
+            let begun = dumps.begin(&connection.uid, None, || {
                 dumps.list().matched(&self.filter, &connection.uid);
                 DumpParams {
                     name: connection.uid.clone(),
@@ -55,9 +59,18 @@ impl TakeItems for Trigger {
             });
             if is_over {
                 dumps.end(&connection.uid);
+                self.going.remove(&connection.uid);
+            } else if begun {
+                self.going.insert(connection.uid);
             }
         }
         Next::Go
+    }
+
+    fn finish(&mut self, end: Option<RunEnd<'_>>) {
+        if let (None, Some(dumps)) = (end, self.dumps.get()) {
+            dumps.leave(&self.going);
+        }
     }
 }
 

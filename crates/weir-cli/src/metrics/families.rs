@@ -3,6 +3,7 @@
 //! (`series.rs`): addresses and names of servers would make as many series as an attacker likes.
 
 use super::family::{Family, Kind, Sample};
+use super::series::distinct;
 use crate::recording::RecordingCounters;
 use crate::totals::{QuestionTotals, RunTotals};
 use std::borrow::Cow;
@@ -12,6 +13,9 @@ use std::time::Duration;
 use weir::packet::{DropReason, SourceStats};
 use weir::{Glance, Watch};
 use weir_otlp::Exports;
+
+/// What the page appends to names.
+const ENDINGS: [&str; 6] = ["_total", "_count", "_sum", "_bucket", "_info", "_created"];
 
 /// The metrics of a run.
 #[derive(Clone)]
@@ -34,9 +38,23 @@ impl Metrics {
         let mut families = of((&watch.glance(), &watch.workers()), &questions, *begun);
         families.extend(exports.iter().flat_map(|exports| of_exports(exports)));
         families.extend(totals.recording().into_iter().flat_map(of_recording));
-        families.extend(totals.series().iter().flat_map(|series| series.families()));
+        for family in totals.series().iter().flat_map(|series| series.families()) {
+            add(&mut families, family);
+        }
         families
     }
+}
+
+/// Adds a family whose name others chose: two names may differ only in characters that metrics do not have, or in
+/// an ending of the page.
+fn add(families: &mut Vec<Family>, family: Family) {
+    let stem = |name: &str| {
+        let ended = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+        ended.unwrap_or(name).to_string()
+    };
+    let is_taken = |name: &str| families.iter().any(|known| stem(&known.name) == stem(name));
+    let name = distinct(family.name.into_owned(), is_taken).into();
+    families.push(Family { name, ..family });
 }
 
 /// All metrics of a run that has come this far, together and by worker, but those of aggregates.

@@ -10,12 +10,14 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use weir::aggregate::{Aggregation, MeasureKind};
-use weir::packet::{Batch, Cell, Row};
+use weir::packet::{Batch, Cell, Row, printable};
 
 /// Maximum number of label sets of a question.
 const SETS_MAX: usize = 1_000;
 /// The value of all labels of groups beyond that.
 const OTHER: &str = "other";
+/// Maximum number of characters of a label's value. Longer ones are cut, with `…`.
+const VALUE_MAX: usize = 256;
 /// Nanoseconds per second.
 const SECOND_NS: f64 = 1e9;
 
@@ -70,7 +72,11 @@ impl Series {
     pub fn new(question: &str, made: &Aggregation) -> Self {
         let columns = made.columns();
         let at = |name: &str| columns.iter().position(|column| column.name == name);
-        let labels = made.key_names().filter_map(|name| Some((label(name), at(name)?))).collect();
+        let mut labels: Vec<(String, usize)> = vec![];
+        for (name, column) in made.key_names().filter_map(|name| Some((label(name), at(name)?))) {
+            let name = distinct(name, |name| labels.iter().any(|(known, _)| known == name));
+            labels.push((name, column));
+        }
         let measures = made
             .measures()
             .filter_map(|(name, kind)| Some(Exported { name: label(name), column: at(name)?, kind }));
@@ -218,13 +224,26 @@ fn buckets(counts: &[u64], from: &[u64], seconds: bool, is_open: bool) -> Vec<(f
 fn label(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut label: String = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
-    // `le` is the label of buckets.
+    // `le` is the label of buckets; names that begin with `__` belong to Prometheus.
+    while label.starts_with("__") {
+        label.remove(0);
+    }
     if label == "le" || label.starts_with(|first: char| first.is_ascii_digit()) {
         label.insert(0, '_');
     }
     label
 }
 
+/// The name, with a number if it is taken.
+pub fn distinct(name: String, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(&name) {
+        return name;
+    }
+    let numbered = (2..).map(|number: u32| format!("{name}_{number}"));
+    numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+/// The text of a part of a key: whoever sends packets may have written the value.
 fn text(cell: Cell<'_>) -> String {
     let mut text = String::new();
     match cell {
@@ -233,7 +252,12 @@ fn text(cell: Cell<'_>) -> String {
         }
         cell => cell.append_to(&mut text),
     }
-    text
+    let cut = text.char_indices().nth(VALUE_MAX).map(|(at, _)| at);
+    if let Some(cut) = cut {
+        text.truncate(cut);
+        text.push('…');
+    }
+    printable(&text, &[]).into_owned()
 }
 
 fn number(cell: Cell<'_>) -> Option<f64> {
@@ -295,6 +319,15 @@ mod tests {
             assert!(shown.contains(line), "{line}{shown}");
         }
         assert!(!shown.contains("__m{tcp_dstport=\"443\"}"), "{shown}");
+    }
+
+    #[test]
+    fn names_and_values_make_a_valid_page() {
+        let series = series("count() as n by ip.src/24, ip.dst as ip_src_24, ip.ttl as __name__ every 1s");
+        let names: Vec<&str> = series.labels.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["ip_src_24", "ip_src_24_2", "_name__"]);
+        assert_eq!(super::text(Cell::Text("a\x1b[31m\u{202e}")), "a\\x1b[31m\\u{202e}");
+        assert_eq!(super::text(Cell::Text(&"é".repeat(300))), "é".repeat(VALUE_MAX) + "…");
     }
 
     #[test]
