@@ -61,6 +61,7 @@ mod order;
 mod packet_ctx;
 mod packet_run;
 pub mod plan;
+mod proxy_header;
 pub mod question_losses;
 mod ranks;
 mod recognised;
@@ -81,6 +82,7 @@ mod tables;
 mod taken_over;
 mod timeouts;
 pub mod timer;
+mod watching;
 mod words;
 pub mod worker;
 

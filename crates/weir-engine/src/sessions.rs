@@ -4,6 +4,7 @@
 use crate::counters::SessionCounters;
 use crate::plan::Plan;
 use crate::recognised::Recognised;
+use crate::watching::{Part, Turn, Watched, Watching};
 use weir_packet::Timestamp;
 use weir_sessions::{
     Data, Direction, InnerPiece, Opening, Probe, Progress, ProtocolSet, Session, SessionParser,
@@ -34,6 +35,8 @@ pub(crate) enum SessionPhase {
     Parsing(Recognised, FlowParser),
     /// As `Parsing`, with a parser that yields a stream with sessions of its own.
     Tunnel(Box<Tunnel>),
+    /// No protocol recognised the beginning of the stream.
+    Watching(Box<Watching>),
     /// Several protocols share the flow's datagrams: this parser is tried first; other datagrams go to the
     /// rest.
     Beside(u8, FlowParser, Box<SessionPhase>),
@@ -62,14 +65,30 @@ pub(crate) struct Tunnel {
 }
 
 /// The first bytes of a flow.
+#[derive(Default)]
 pub(crate) struct Probing {
     before: Recognised,
+    /// The number of datagrams before that no protocol recognised.
+    others: u8,
     /// The bytes of each direction.
     bytes: [Vec<u8>; 2],
     /// The pieces in which the bytes arrived: sender, time, length.
     pieces: Vec<(Direction, Timestamp, u32)>,
     /// Protocols that are still possible.
     candidates: ProtocolSet,
+}
+
+/// Bytes that were kept while the protocol was not certain.
+struct Kept {
+    from: Direction,
+    time: Timestamp,
+    bytes: Vec<u8>,
+}
+
+impl Kept {
+    fn data(&self) -> Data<'_> {
+        Data { from: self.from, time: self.time, bytes: &self.bytes, is_datagram: false }
+    }
 }
 
 /// Sessions that a call completed, each with its protocol's index.
@@ -106,13 +125,13 @@ impl SessionPhase {
                     Probed::Nothing if carrier.is_datagram && others < others_max(before) => {
                         SessionPhase::Fresh(before, others + 1)
                     }
-                    Probed::Nothing => SessionPhase::Over(before),
+                    Probed::Nothing => return self.watch(carrier, before, &[], data, out, counters),
                     Probed::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
                         counters.probes_cut += 1;
                         SessionPhase::Over(before)
                     }
                     Probed::Unsure(candidates) => {
-                        SessionPhase::Probing(Probing::begin(before, candidates, data))
+                        SessionPhase::Probing(Probing::begin(before, others, candidates, data))
                     }
                 };
                 if let SessionPhase::Parsing(..) = self {
@@ -144,6 +163,10 @@ impl SessionPhase {
                 }
             }
             SessionPhase::Beside(..) => self.take_beside(carrier, data, out, counters),
+            SessionPhase::Watching(watching) => {
+                let watched = watching.take(data, false);
+                self.watched(carrier, watched, out, counters);
+            }
             SessionPhase::Probing(probing) => {
                 probing.keep(data);
                 let (next, replayed) = match probing.probe(carrier) {
@@ -155,7 +178,15 @@ impl SessionPhase {
                         probing.candidates = candidates;
                         return;
                     }
-                    Probed::Nothing => (SessionPhase::Over(probing.before), None),
+                    Probed::Nothing if carrier.is_datagram => {
+                        // The datagrams before said nothing, either. This one may, by itself.
+                        *self = SessionPhase::Fresh(probing.before, probing.others.saturating_add(1));
+                        return self.take(carrier, data, out, counters);
+                    }
+                    Probed::Nothing => {
+                        let (before, kept) = (probing.before, probing.earlier());
+                        return self.watch(carrier, before, &kept, data, out, counters);
+                    }
                     Probed::Certain(protocol) => {
                         let kept = (std::mem::take(&mut probing.bytes), std::mem::take(&mut probing.pieces));
                         (certain(carrier.plan, probing.before, protocol), Some(kept))
@@ -241,8 +272,119 @@ impl SessionPhase {
             }
             // A datagram that was cut off or is missing does not affect the others.
             SessionPhase::Fresh(..) | SessionPhase::Probing(_) if carrier.is_datagram => {}
-            SessionPhase::Fresh(before, _) => *self = SessionPhase::Over(*before),
-            SessionPhase::Probing(probing) => *self = SessionPhase::Over(probing.before),
+            SessionPhase::Fresh(before, _) => match carrier.forced.filter(|_| before.is_empty()) {
+                Some(protocol) => {
+                    *self = certain(carrier.plan, *before, protocol);
+                    self.gap(carrier, (from, length_bytes), out, counters);
+                }
+                None => {
+                    let before = *before;
+                    self.watch_behind(carrier, before, &[], (from, length_bytes));
+                }
+            },
+            SessionPhase::Probing(probing) => {
+                let (before, kept) = (probing.before, std::mem::take(&mut **probing));
+                self.watch_behind(carrier, before, &kept.all(), (from, length_bytes));
+            }
+            SessionPhase::Watching(watching) => watching.gap(from, length_bytes),
+        }
+    }
+
+    /// No protocol recognised these bytes: waits for further chances.
+    fn watch(
+        &mut self,
+        carrier: &Carrier<'_>,
+        before: Recognised,
+        kept: &[Kept],
+        data: &Data<'_>,
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        if !can_watch(carrier) {
+            *self = SessionPhase::Over(before);
+            return;
+        }
+        let mut watching = Watching::begin(before);
+        for piece in kept {
+            watching.take(&piece.data(), true);
+        }
+        let is_next = kept.last().is_some_and(|last| last.from != data.from);
+        let watched = watching.take(data, !is_next);
+        *self = SessionPhase::Watching(watching);
+        self.watched(carrier, watched, out, counters);
+    }
+
+    /// As [`watch`](Self::watch), for a stream with a gap.
+    fn watch_behind(
+        &mut self,
+        carrier: &Carrier<'_>,
+        before: Recognised,
+        kept: &[Kept],
+        (from, length_bytes): (Direction, u64),
+    ) {
+        if !can_watch(carrier) {
+            *self = SessionPhase::Over(before);
+            return;
+        }
+        let mut watching = Watching::begin(before);
+        for piece in kept {
+            watching.take(&piece.data(), true);
+        }
+        watching.gap(from, length_bytes);
+        *self = SessionPhase::Watching(watching);
+    }
+
+    /// Acts on what a watched stream said.
+    fn watched(
+        &mut self,
+        carrier: &Carrier<'_>,
+        watched: Watched,
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        let SessionPhase::Watching(watching) = self else { return };
+        match watched {
+            Watched::Nothing => {}
+            Watched::Over => *self = SessionPhase::Over(watching.before),
+            Watched::Begins(turn) => {
+                *self = SessionPhase::Fresh(watching.before, 0);
+                self.take_turn(carrier, &turn, out, counters);
+            }
+            Watched::Probe => {
+                let Turn { from, bytes, .. } = &watching.turn;
+                let data = Data { from: *from, time: Timestamp(0), bytes, is_datagram: false };
+                let late = *carrier.probed & carrier.plan.sessions.late();
+                match probe(carrier, &late, opening(carrier, &data)) {
+                    Probed::Certain(protocol) => {
+                        let turns = watching.recognised();
+                        *self = certain(carrier.plan, watching.before, protocol);
+                        turns.iter().for_each(|turn| self.take_turn(carrier, turn, out, counters));
+                    }
+                    Probed::Unsure(_) => {}
+                    Probed::Nothing => watching.refuse_turn(),
+                }
+            }
+        }
+    }
+
+    /// Processes the parts of a turn.
+    fn take_turn(
+        &mut self,
+        carrier: &Carrier<'_>,
+        turn: &Turn,
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        let (from, mut at) = (turn.from, 0);
+        for part in &turn.parts {
+            match *part {
+                Part::Gap(bytes) => self.gap(carrier, (from, bytes), out, counters),
+                Part::Bytes(time, length) => {
+                    let bytes = &turn.bytes[at..at + length];
+                    at += length;
+                    self.take(carrier, &Data { from, time, bytes, is_datagram: false }, out, counters);
+                }
+            }
         }
     }
 
@@ -381,6 +523,8 @@ impl SessionPhase {
             self.leave(counters);
         } else if let SessionPhase::Probing(probing) = self {
             (probing.bytes, probing.pieces) = ([vec![], vec![]], vec![]);
+        } else if let SessionPhase::Watching(watching) = self {
+            *self = SessionPhase::Over(watching.before);
         } else if let SessionPhase::Tunnel(tunnel) = self {
             let Tunnel { protocol, parser, .. } = &mut **tunnel;
             numbered(*protocol, out, |sessions| parser.finish(sessions));
@@ -395,6 +539,7 @@ impl SessionPhase {
         match self {
             SessionPhase::Fresh(..) | SessionPhase::Over(_) => false,
             SessionPhase::Probing(probing) => !probing.pieces.is_empty(),
+            SessionPhase::Watching(_) => true,
             SessionPhase::Parsing(..) | SessionPhase::Beside(..) | SessionPhase::Tunnel(_) => true,
         }
     }
@@ -402,7 +547,8 @@ impl SessionPhase {
     /// The number of parsers.
     pub fn parsers(&self) -> usize {
         match self {
-            SessionPhase::Fresh(..) | SessionPhase::Over(_) | SessionPhase::Probing(_) => 0,
+            SessionPhase::Fresh(..) | SessionPhase::Over(_) => 0,
+            SessionPhase::Probing(_) | SessionPhase::Watching(_) => 0,
             SessionPhase::Parsing(..) => 1,
             SessionPhase::Beside(_, _, rest) => 1 + rest.parsers(),
             SessionPhase::Tunnel(tunnel) => 1 + tunnel.inner.parsers(),
@@ -429,6 +575,7 @@ impl SessionPhase {
         match self {
             SessionPhase::Fresh(before, _) => *before,
             SessionPhase::Probing(probing) => probing.before,
+            SessionPhase::Watching(watching) => watching.before,
             SessionPhase::Beside(_, _, rest) => rest.recognised(),
             SessionPhase::Tunnel(tunnel) => tunnel.inner.recognised(),
             SessionPhase::Parsing(recognised, _) | SessionPhase::Over(recognised) => *recognised,
@@ -451,10 +598,10 @@ impl Tunnel {
 }
 
 /// Datagrams that may remain unrecognised before a flow is given up. Besides a recognised protocol, some
-/// datagrams may be encrypted. Otherwise the first datagram decides, because most datagram flows carry no
-/// known protocol and each probe costs time.
+/// datagrams may be encrypted. Before one is recognised, some may be keep-alives, junk, or the rest of an
+/// earlier connection; most datagram flows carry no known protocol, and each probe costs time.
 fn others_max(before: Recognised) -> u8 {
-    if before.is_empty() { 0 } else { 64 }
+    if before.is_empty() { 8 } else { 64 }
 }
 
 /// Calls a parser, and numbers the sessions that it completes with the protocol.
@@ -502,6 +649,11 @@ fn probe(carrier: &Carrier<'_>, candidates: &ProtocolSet, opening: Opening<'_>) 
     if unsure.is_empty() { Probed::Nothing } else { Probed::Unsure(unsure) }
 }
 
+/// Whether a stream that no protocol recognised may have further chances.
+fn can_watch(carrier: &Carrier<'_>) -> bool {
+    !carrier.is_datagram && !(*carrier.probed & carrier.plan.sessions.late()).is_empty()
+}
+
 fn certain(plan: &Plan, before: Recognised, protocol: usize) -> SessionPhase {
     let recognised = before.with(protocol);
     if plan.parsed.contains(protocol) {
@@ -513,8 +665,8 @@ fn certain(plan: &Plan, before: Recognised, protocol: usize) -> SessionPhase {
 }
 
 impl Probing {
-    fn begin(before: Recognised, candidates: ProtocolSet, data: &Data<'_>) -> Box<Self> {
-        let mut probing = Self { before, bytes: [vec![], vec![]], pieces: vec![], candidates };
+    fn begin(before: Recognised, others: u8, candidates: ProtocolSet, data: &Data<'_>) -> Box<Self> {
+        let mut probing = Self { before, others, candidates, ..Self::default() };
         probing.keep(data);
         Box::new(probing)
     }
@@ -522,6 +674,25 @@ impl Probing {
     fn keep(&mut self, data: &Data<'_>) {
         self.bytes[data.from as usize].extend_from_slice(data.bytes);
         self.pieces.push((data.from, data.time, data.bytes.len() as u32));
+    }
+
+    /// The kept pieces.
+    fn all(&self) -> Vec<Kept> {
+        let mut at = [0; 2];
+        let kept = |&(from, time, length): &(Direction, Timestamp, u32)| {
+            let at = &mut at[from as usize];
+            let bytes = self.bytes[from as usize][*at..*at + length as usize].to_vec();
+            *at += length as usize;
+            Kept { from, time, bytes }
+        };
+        self.pieces.iter().map(kept).collect()
+    }
+
+    /// The kept pieces, without the last one.
+    fn earlier(&self) -> Vec<Kept> {
+        let mut kept = self.all();
+        kept.pop();
+        kept
     }
 
     /// Whether more bytes of a direction are kept than probes may inspect.
@@ -579,7 +750,7 @@ mod tests {
     fn probes_see_the_last_three_datagrams_of_each_side() {
         let (from, other) = (Direction::Originator, Direction::Responder);
         let data = |from, bytes| Data { from, time: Timestamp(0), bytes, is_datagram: true };
-        let mut probing = Probing::begin(Recognised::default(), ProtocolSet::of(0), &data(from, b"a"));
+        let mut probing = Probing::begin(Recognised::default(), 0, ProtocolSet::of(0), &data(from, b"a"));
         assert_eq!(probing.last_datagrams(from), [&b"a"[..], b"", b""]);
         for bytes in [&b"bb"[..], b"ccc", b"dd"] {
             probing.keep(&data(from, bytes));

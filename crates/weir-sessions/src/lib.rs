@@ -107,6 +107,9 @@ pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
     &bittorrent::PROTOCOL,
 ];
 
+/// The protocols that are recognised also behind other bytes of a stream ([`SessionRegistry::late`]).
+pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
+
 /// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there
 /// (`of`).
 pub(crate) const PART_LOGS: &[&PartLog] = &[&files::LOG, &x509::LOG];

@@ -129,6 +129,19 @@ impl Clock {
         })
     }
 
+    /// Whether real clocks have such values, and random bytes hardly. Delay and dispersion of a synchronised
+    /// clock are at most 16 s (RFC 5905, section 7.2); there is room for worse ones.
+    fn is_plausible(&self) -> bool {
+        const MINUTES_NS: u64 = 256_000_000_000;
+        // The root delay of some servers is a little below 0.
+        const NEGATIVE_NS: u64 = (65_536 - 256) * 1_000_000_000;
+        self.stratum <= 16
+            && (-32..=24).contains(&self.poll)
+            && self.precision <= 0
+            && (self.root_delay_ns < MINUTES_NS || self.root_delay_ns >= NEGATIVE_NS)
+            && self.root_dispersion_ns < MINUTES_NS
+    }
+
     /// Whether the timestamps fit a server: reference ≤ receive ≤ transmit, at most 4 days and 4 s apart.
     fn has_fitting_times(&self) -> bool {
         const DAYS_NS: u64 = 4 * 86_400_000_000_000;
@@ -192,6 +205,22 @@ fn power_ns(exponent: i8) -> u64 {
     }
 }
 
+/// Whether a control message (RFC 9327), or a private one of an implementation that exists, has the bytes that it
+/// announces.
+fn is_request_plausible(mode: u8, datagram: &[u8]) -> bool {
+    const AUTHENTICATOR_BYTES_MAX: usize = 24;
+    let number = |at: usize| datagram.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));
+    if mode == PRIVATE {
+        // Numbers of items and of their bytes, behind four bits each.
+        let items = number(4).zip(number(6)).map(|(items, bytes)| (items & 0xfff, bytes & 0xfff));
+        let bytes = items.map(|(items, bytes)| 8 + usize::from(items) * usize::from(bytes));
+        return matches!(datagram.get(2), Some(0 | 2 | 3))
+            && bytes.is_some_and(|bytes| bytes <= datagram.len());
+    }
+    let Some(whole) = number(10).map(|count| 12 + usize::from(count)) else { return false };
+    (whole..=whole.next_multiple_of(4) + AUTHENTICATOR_BYTES_MAX).contains(&datagram.len())
+}
+
 /// NTP has no signature. On its port any well-formed message is accepted; elsewhere only a server's message
 /// with consistent timestamps.
 fn probe(opening: &Opening<'_>) -> Probe {
@@ -200,10 +229,10 @@ fn probe(opening: &Opening<'_>) -> Probe {
         let Some(message) = NtpMessage::parse(datagram, Timestamp(0)) else { return false };
         match &message.clock {
             Some(clock) if is_port_known => {
-                clock.stratum <= 16 && (datagram.len() - MESSAGE_BYTES).is_multiple_of(4)
+                clock.is_plausible() && (datagram.len() - MESSAGE_BYTES).is_multiple_of(4)
             }
             Some(clock) => datagram.len() == MESSAGE_BYTES && message.mode == 4 && clock.has_fitting_times(),
-            None => is_port_known,
+            None => is_port_known && is_request_plausible(message.mode, datagram),
         }
     };
     if opening.is_datagram && (is_ntp(opening.originator) || is_ntp(opening.responder)) {

@@ -2,7 +2,7 @@
 
 use crate::context::Configuration;
 use crate::{
-    ContentStore, Contents, Context, Early, Field, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision,
+    ContentStore, Contents, Context, Early, Field, LATE, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision,
     SessionParser, SessionProtocol, Setting, WITHIN, Within,
 };
 use std::fmt;
@@ -27,6 +27,7 @@ pub struct SessionRegistry {
     configuration: Configuration,
     contents: Contents,
     early: Early,
+    late: ProtocolSet,
     /// Compiled at the first use.
     probes: OnceLock<Arc<ProbeDecision>>,
 }
@@ -41,6 +42,7 @@ impl Default for SessionRegistry {
             configuration: Configuration::default(),
             contents: Contents::default(),
             early: Early::default(),
+            late: (0..PROTOCOLS.len()).filter(|number| LATE.contains(&PROTOCOLS[*number].name)).collect(),
             probes: OnceLock::new(),
         }
     }
@@ -190,6 +192,12 @@ impl SessionRegistry {
     pub fn handed_over_by(&self, number: usize) -> ProtocolSet {
         let hands_over = self.protocols[number].hands_over;
         self.where_(|protocol| hands_over.contains(&protocol.name))
+    }
+
+    /// The protocols that are recognised also later in a stream, behind bytes that no protocol recognised: their
+    /// first bytes are so distinctive that no other protocol has them by chance.
+    pub fn late(&self) -> ProtocolSet {
+        self.late
     }
 
     /// All logs of parts of sessions.

@@ -27,7 +27,7 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.is_on(PROTOCOL.ports);
     let side = |bytes: &[u8]| match bytes {
         [] => Fit::Open,
-        _ if opening.is_datagram => message(bytes, bytes.len(), is_port_known),
+        _ if opening.is_datagram => message(bytes, bytes.len(), is_port_known, is_port_known),
         _ => stream(bytes, is_port_known),
     };
     let judge = |fit: Fit| match fit {
@@ -60,7 +60,7 @@ fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     }
     let seen = &rest[..rest.len().min(length)];
     let is_whole = seen.len() == length;
-    match message(seen, length, is_port_known) {
+    match message(seen, length, is_port_known, false) {
         Fit::Whole | Fit::Question if is_port_known => Fit::Question,
         Fit::Whole if is_whole => Fit::Whole,
         Fit::No => Fit::No,
@@ -69,12 +69,15 @@ fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     }
 }
 
-/// How well the available bytes fit a message of `length` bytes.
-fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
-    if !is_header_possible(bytes, is_port_known) {
+/// How well the available bytes fit a message of `length` bytes. `is_lenient`: servers answer queries with any
+/// bits in the header.
+fn message(bytes: &[u8], length: usize, is_port_known: bool, is_lenient: bool) -> Fit {
+    if !is_header_possible(bytes, is_port_known, is_lenient) {
         return Fit::No;
     }
-    let Some(header) = Header::read(bytes) else { return Fit::Open };
+    // Odd bits need a whole message.
+    let open = if is_header_possible(bytes, is_port_known, false) { Fit::Open } else { Fit::No };
+    let Some(header) = Header::read(bytes) else { return open };
     let [questions, records @ ..] = header.counts;
     if questions == 0 && records == [0; 3] {
         // A refusal may consist of the header alone.
@@ -83,7 +86,7 @@ fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
     }
     if questions > 0 {
         match read_question(bytes, is_port_known) {
-            None if bytes.len() < HEADER_BYTES + 256 + 4 => return Fit::Open,
+            None if bytes.len() < HEADER_BYTES + 256 + 4 => return open,
             Some(true) => {}
             _ => return Fit::No,
         }
@@ -91,21 +94,21 @@ fn message(bytes: &[u8], length: usize, is_port_known: bool) -> Fit {
     match Message::parse(bytes) {
         Some(message) if message.end == bytes.len() && has_known_types(&message) => Fit::Whole,
         Some(_) => Fit::Question,
-        None => Fit::Open,
+        None => open,
     }
 }
 
-/// Whether the available bytes of the header are plausible: a known operation, a reserved bit of zero, and no
-/// answer records in queries.
-fn is_header_possible(bytes: &[u8], is_port_known: bool) -> bool {
+/// Whether the available bytes of the header are plausible: a known operation, no answer records in queries, and,
+/// unless `is_lenient`, a reserved bit of zero and no error in queries.
+fn is_header_possible(bytes: &[u8], is_port_known: bool, is_lenient: bool) -> bool {
     let word = |at: usize| bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let flags = word(2).unwrap_or(0);
     let (is_response, opcode, rcode) = (flags & 0x8000 != 0, flags >> 11 & 15, flags & 15);
     let is_query = !is_response && opcode == 0;
     let at_most = |at: usize, max: u16| word(at).is_none_or(|count| count <= max);
     (opcode <= 6 || (is_port_known && opcode <= 8))
-        && flags & 0x40 == 0
-        && (is_response || rcode == 0)
+        && (is_lenient || flags & 0x40 == 0)
+        && (is_lenient || is_response || rcode == 0)
         && at_most(4, if is_port_known { QUESTIONS_BELIEVED } else { 8 })
         // Multicast DNS queries list known answers (RFC 6762 §7.1).
         && (is_port_known || !is_query || (at_most(6, 0) && at_most(8, 0) && at_most(10, 4)))
@@ -179,6 +182,14 @@ mod tests {
             assert_eq!(stream(bytes, 9999), Probe::NotForUs, "{bytes:?}");
             assert_eq!(stream(bytes, 53), Probe::NotForUs, "{bytes:?}");
             assert_eq!(datagram(bytes, 53), Probe::NotForUs, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn queries_with_reserved_bits_and_errors_are_answered_on_their_port() {
+        for flags in [0x40, 0x0b] {
+            let query = [&QUERY[..3], &[flags], &QUERY[4..]].concat();
+            assert_eq!((datagram(&query, 53), datagram(&query, 9999)), (Probe::Certain, Probe::NotForUs));
         }
     }
 

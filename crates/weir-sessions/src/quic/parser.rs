@@ -20,6 +20,9 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 /// Packets of later stages after which a missing hello is no longer awaited.
 const LATE_PACKETS_MAX: u32 = 8;
 
+/// Datagrams after a handshake in which another connection may begin on the same ports.
+pub(super) const AFTER_MAX: u32 = 16;
+
 /// Datagrams after which an incomplete handshake is given up.
 pub const DATAGRAMS_MAX: u32 = 512;
 
@@ -60,6 +63,11 @@ pub struct QuicParser {
     kept_bytes: usize,
     cut_off: CutOff,
     is_done: bool,
+    /// The handshake was yielded, and so many datagrams have come since.
+    after: Option<u32>,
+    /// The connection ids for which the client's Initials are of this connection: the first one, and the
+    /// client's own, which every Initial of the client has.
+    first_ids: Option<[Vec<u8>; 2]>,
 }
 
 impl SessionParser for QuicParser {
@@ -71,6 +79,16 @@ impl SessionParser for QuicParser {
             self.handshake.time = data.time;
         }
         self.datagrams += 1;
+        if self.begins_another(data) {
+            self.is_done = true;
+            self.settle(sessions);
+            *self = Self { cut_off: self.cut_off, datagrams: 1, ..Self::default() };
+            self.handshake.time = data.time;
+        }
+        if let Some(after) = &mut self.after {
+            *after += 1;
+            return if *after < AFTER_MAX { Progress::Wanted } else { Progress::Done };
+        }
         let mut rest = data.bytes;
         for at in 0..COALESCED_MAX {
             let Some(first) = rest.first().filter(|_| !self.is_done) else { break };
@@ -96,12 +114,14 @@ impl SessionParser for QuicParser {
     }
 
     fn gap(&mut self, _: Direction, _: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
-        self.settle(sessions)
+        if self.after.is_some() { Progress::Wanted } else { self.settle(sessions) }
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        self.is_done = true;
-        self.settle(sessions);
+        if self.after.is_none() {
+            self.is_done = true;
+            self.settle(sessions);
+        }
     }
 
     fn cut_off(&self) -> CutOff {
@@ -162,6 +182,8 @@ impl QuicParser {
             self.handshake.client = from;
             self.handshake.initial_destination_id.get_or_insert_with(|| packet.destination_id.to_vec());
             self.handshake.client_id = Some(packet.source_id.to_vec());
+            self.first_ids
+                .get_or_insert_with(|| [packet.destination_id, packet.source_id].map(<[u8]>::to_vec));
             self.handshake.token_bytes = token.len();
         } else {
             self.handshake.server_id = Some(packet.source_id.to_vec());
@@ -261,6 +283,24 @@ impl QuicParser {
         self.streams = Default::default();
         self.keys = Vec::new();
         self.kept_bytes = 0;
-        Progress::Done
+        // After a lost beginning, nothing tells another connection from this one.
+        self.after = self.first_ids.is_some().then_some(0);
+        if self.after.is_some() { Progress::Wanted } else { Progress::Done }
+    }
+
+    /// Whether the datagram begins another connection of the same ports: an Initial to an unknown
+    /// connection id, without a token, which the keys of that id open. The client's own id differs as well: it
+    /// stays the same when a server's Retry or first Initial changes the other one (RFC 9000, section 7.2).
+    fn begins_another(&self, data: &Data<'_>) -> bool {
+        let Some([first, client]) = &self.first_ids else { return false };
+        let is_long = data.bytes.first().is_some_and(|first| !is_short(*first));
+        let Some(packet) = is_long.then(|| LongPacket::parse(data.bytes)).flatten() else { return false };
+        let Kind::Initial { token: [], number_at } = packet.kind else { return false };
+        if packet.destination_id == first || packet.source_id == client && !client.is_empty() {
+            return false;
+        }
+        let keys =
+            version::find(packet.version).map(|version| InitialKeys::derive(version, packet.destination_id));
+        keys.is_some_and(|keys| keys.client.open(packet.bytes, number_at, 0).is_some())
     }
 }

@@ -1,6 +1,7 @@
 //! Handshakes as ladders: the packets of each side, and the output. The packets are sealed by the keys under
 //! test, which the examples of the RFCs verify.
 
+use super::parser::AFTER_MAX;
 use super::protection::InitialKeys;
 use super::*;
 use crate::wire::hex;
@@ -129,7 +130,8 @@ fn both_hellos_end_the_handshake() {
     assert_eq!(flow.send(C, &FIRST.seal(&crypto(0, &client_hello()))), Progress::Wanted);
     let answer = ANSWER.seal(&[&[2, 0, 0, 0, 0][..], &crypto(0, &server_hello())].concat());
     let handshake_packet = [0xe0, 0, 0, 0, 1, 2, b'c', b'l', 3, b's', b'r', b'v', 2, 1, 2];
-    assert_eq!(flow.send(S, &[&answer[..], &handshake_packet].concat()), Progress::Done);
+    assert_eq!(flow.send(S, &[&answer[..], &handshake_packet].concat()), Progress::Wanted);
+    assert_eq!(flow.sessions.len(), 1);
     let handshake = flow.end();
     assert_eq!(handshake.history, "ISish");
     for (name, expected) in [
@@ -186,7 +188,8 @@ fn the_client_may_be_the_responder() {
     let mut flow = Flow::default();
     flow.send(S, &FIRST.seal(&crypto(0, &client_hello())));
     let answer = ANSWER.seal(&crypto(0, &server_hello()));
-    assert_eq!(flow.send(C, &answer), Progress::Done);
+    assert_eq!(flow.send(C, &answer), Progress::Wanted);
+    assert_eq!(flow.sessions.len(), 1);
     let handshake = flow.end();
     assert_eq!((handshake.client, &*handshake.history), (S, "ISis"));
 }
@@ -201,7 +204,8 @@ fn a_retry_changes_the_keys() {
     let again = Initial { key_id: b"new", ids: [b"new", b"cl"], number: 1, ..FIRST };
     flow.send(C, &again.seal(&crypto(0, &hello)));
     let answer = Initial { key_id: b"new", ..ANSWER };
-    assert_eq!(flow.send(S, &answer.seal(&crypto(0, &server_hello()))), Progress::Done);
+    assert_eq!(flow.send(S, &answer.seal(&crypto(0, &server_hello()))), Progress::Wanted);
+    assert_eq!(flow.sessions.len(), 1);
     let handshake = flow.end();
     assert_eq!((&*handshake.history, handshake.is_retried), ("IrISis", true));
     assert_eq!(handshake.initial_destination_id.as_deref(), Some(&ID[..]), "the first one");
@@ -220,7 +224,8 @@ fn versions_are_negotiated() {
     flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
     // The server continues in another version, with keys from the same connection id (RFC 9368 §2.3).
     let answer = Initial { version: 0x6b33_43cf, ..ANSWER }.seal(&crypto(0, &server_hello()));
-    assert_eq!(flow.send(S, &answer), Progress::Done);
+    assert_eq!(flow.send(S, &answer), Progress::Wanted);
+    assert_eq!(flow.sessions.len(), 1);
     let handshake = flow.end();
     assert_eq!(&*handshake.history, "UvISis");
     assert_eq!(handshake.offered_versions, [1, 0x6b33_43cf]);
@@ -245,16 +250,55 @@ fn a_server_alone_has_a_version_and_an_end() {
 fn a_client_alone_ends_once_it_moves_on() {
     let mut flow = Flow::default();
     flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
-    let packets = (0..100).take_while(|_| flow.send(C, &[0x40; 40]) == Progress::Wanted).count();
-    assert_eq!(packets, 7);
+    let mut packets = 0;
+    while flow.sessions.is_empty() {
+        assert_eq!(flow.send(C, &[0x40; 40]), Progress::Wanted);
+        packets += 1;
+    }
+    assert_eq!(packets, 8);
     assert_eq!(flow.end().history, "ISOOOO");
+}
+
+#[test]
+fn connections_that_follow_on_the_same_ports_are_sessions_of_their_own() {
+    const OTHER_ID: [u8; 8] = [7; 8];
+    let other = || Initial { ids: [&OTHER_ID, b"oth"], key_id: &OTHER_ID, ..FIRST };
+    let mut flow = Flow::default();
+    // The first one is not answered; its hello is repeated.
+    for _ in 0..2 {
+        flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
+    }
+    assert_eq!(flow.sessions.len(), 0);
+    flow.send(C, &other().seal(&crypto(0, &client_hello())));
+    assert_eq!(flow.sessions.len(), 1);
+    let answer = Initial { ids: [b"oth", b"srv"], key_id: &OTHER_ID, ..ANSWER };
+    assert_eq!(flow.send(S, &answer.seal(&crypto(0, &server_hello()))), Progress::Wanted);
+    assert_eq!(flow.sessions.len(), 2);
+    // A repeated hello behind the answer begins nothing; a third connection does, for some datagrams.
+    flow.send(C, &other().seal(&crypto(0, &client_hello())));
+    flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
+    flow.parser.finish(&mut flow.sessions);
+    assert_eq!(flow.sessions.len(), 3);
+    let answered = |session: &Box<dyn Session>| {
+        session.as_any().downcast_ref::<QuicHandshake>().expect("QUIC").server_hello.is_some()
+    };
+    assert_eq!(flow.sessions.iter().map(answered).collect::<Vec<_>>(), [false, true, false]);
+    let mut packets = 0;
+    let mut flow = Flow::default();
+    flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
+    flow.send(S, &ANSWER.seal(&crypto(0, &server_hello())));
+    while flow.send(C, &[0x40; 40]) == Progress::Wanted {
+        packets += 1;
+    }
+    assert_eq!(packets, AFTER_MAX - 1);
 }
 
 #[test]
 fn a_refusal_ends_the_handshake() {
     let mut flow = Flow::default();
     flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
-    assert_eq!(flow.send(S, &ANSWER.seal(&[0x1c, 0x41, 0x78, 6, 0])), Progress::Done);
+    assert_eq!(flow.send(S, &ANSWER.seal(&[0x1c, 0x41, 0x78, 6, 0])), Progress::Wanted);
+    assert_eq!(flow.sessions.len(), 1);
     let handshake = flow.end();
     assert_eq!((handshake.close_code, &*handshake.history), (Some(0x178), "ISic"));
 }

@@ -1,0 +1,237 @@
+//! Streams that no protocol recognised at their beginning. A capture may begin in the middle of a message, a
+//! segment may be missing, one side may say what no probe expects, or another protocol may come first (STARTTLS
+//! of LDAP, SOCKS, a PROXY header). So one refusal is not final: each change of direction, and each gap, is
+//! a further chance, for protocols with distinctive first bytes only.
+
+use crate::proxy_header;
+use crate::recognised::Recognised;
+use weir_packet::Timestamp;
+use weir_sessions::{Data, Direction};
+
+/// Changes of direction, after which a stream is given up.
+const TURNS_MAX: u8 = 16;
+
+/// Bytes of a stream, after which it is given up.
+const BYTES_MAX: u64 = 64 << 10;
+
+/// Bytes of a turn that are kept: the parser of the answer may need the request. Further ones are a gap.
+const KEPT_BYTES_MAX: usize = 1024;
+
+/// A part of a turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part {
+    /// So many of the kept bytes.
+    Bytes(Timestamp, usize),
+    /// So many bytes that are not there.
+    Gap(u64),
+}
+
+/// What one side sent before the other one answered, or before a gap.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub from: Direction,
+    pub bytes: Vec<u8>,
+    pub parts: Vec<Part>,
+    /// Whether further bytes may make a protocol certain.
+    is_open: bool,
+}
+
+/// What follows from a piece.
+pub(crate) enum Watched {
+    /// The bytes of this turn so far are to be probed.
+    Probe,
+    /// The beginning of the stream is no part of it: what is left is a stream of its own.
+    Begins(Turn),
+    /// The piece says nothing.
+    Nothing,
+    /// No further chance.
+    Over,
+}
+
+/// A stream that no protocol recognised.
+#[derive(Debug)]
+pub(crate) struct Watching {
+    pub before: Recognised,
+    /// The last turn but one.
+    pub earlier: Option<Turn>,
+    pub turn: Turn,
+    turns: u8,
+    bytes: u64,
+}
+
+impl Watching {
+    /// A stream whose first turn no protocol recognised.
+    pub fn begin(before: Recognised) -> Box<Self> {
+        let turn = Turn::new(Direction::Originator);
+        Box::new(Self { before, earlier: None, turn, turns: 0, bytes: 0 })
+    }
+
+    /// The stream may be no longer one of the first turn's.
+    fn is_first(&self) -> bool {
+        self.turns == 0
+    }
+
+    /// Takes the next bytes. `is_refused`: they were probed already.
+    pub fn take(&mut self, data: &Data<'_>, is_refused: bool) -> Watched {
+        self.bytes += data.bytes.len() as u64;
+        if self.bytes > BYTES_MAX {
+            return Watched::Over;
+        }
+        if !self.turn.parts.is_empty() && self.turn.from != data.from {
+            self.next_turn(data.from);
+        }
+        if self.turns > TURNS_MAX {
+            return Watched::Over;
+        }
+        self.turn.from = data.from;
+        self.turn.keep(data);
+        if self.is_first() {
+            match self.turn.stream_behind() {
+                Some(turn) => return Watched::Begins(turn),
+                None if is_refused => self.turn.is_open = false,
+                None => {}
+            }
+        }
+        if self.turn.is_open { Watched::Probe } else { Watched::Nothing }
+    }
+
+    /// Further bytes of this turn will not be probed.
+    pub fn refuse_turn(&mut self) {
+        self.turn.is_open = false;
+    }
+
+    /// Takes a gap, which begins a turn.
+    pub fn gap(&mut self, from: Direction, bytes: u64) {
+        let is_new =
+            self.turn.from != from || self.turn.parts.iter().any(|part| matches!(part, Part::Bytes(..)));
+        if is_new && !self.turn.parts.is_empty() {
+            self.next_turn(from);
+        }
+        self.turn.from = from;
+        self.turn.parts.push(Part::Gap(bytes));
+        self.turn.is_open = true;
+    }
+
+    fn next_turn(&mut self, from: Direction) {
+        self.earlier = Some(std::mem::replace(&mut self.turn, Turn::new(from)));
+        self.turns += 1;
+    }
+
+    /// The turns that a parser takes once the last one is recognised: an answer with what it answers, a request
+    /// alone, and the first words of both sides together.
+    pub fn recognised(&mut self) -> Vec<Turn> {
+        let is_answer = self.turn.from == Direction::Responder || self.turns == 1;
+        let earlier = self.earlier.take().filter(|_| is_answer);
+        earlier
+            .into_iter()
+            .chain([std::mem::replace(&mut self.turn, Turn::new(Direction::Originator))])
+            .collect()
+    }
+}
+
+impl Turn {
+    fn new(from: Direction) -> Self {
+        Self { from, bytes: vec![], parts: vec![], is_open: true }
+    }
+
+    fn keep(&mut self, data: &Data<'_>) {
+        let kept = data.bytes.len().min(KEPT_BYTES_MAX.saturating_sub(self.bytes.len()));
+        self.bytes.extend_from_slice(&data.bytes[..kept]);
+        if kept > 0 {
+            self.parts.push(Part::Bytes(data.time, kept));
+        }
+        let missing = (data.bytes.len() - kept) as u64;
+        match self.parts.last_mut() {
+            _ if missing == 0 => {}
+            Some(Part::Gap(bytes)) => *bytes += missing,
+            _ => self.parts.push(Part::Gap(missing)),
+        }
+    }
+
+    /// Without the beginning that is no part of the stream, if there is one: a PROXY header, or the byte of a
+    /// keep-alive (RFC 9293, section 3.8.4), with which a capture may begin.
+    fn stream_behind(&self) -> Option<Self> {
+        let skipped = match self.parts.first() {
+            Some(Part::Bytes(_, 1)) if self.bytes[0] == 0 && self.bytes.len() > 1 => 1,
+            _ => proxy_header::length(&self.bytes)?,
+        };
+        let mut rest = Self { bytes: self.bytes[skipped..].to_vec(), ..Self::new(self.from) };
+        let mut at = 0;
+        for part in &self.parts {
+            match *part {
+                Part::Bytes(time, length) => {
+                    let left = (at + length).saturating_sub(skipped.max(at));
+                    at += length;
+                    if left > 0 {
+                        rest.parts.push(Part::Bytes(time, left));
+                    }
+                }
+                gap @ Part::Gap(_) => rest.parts.push(gap),
+            }
+        }
+        Some(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(from: Direction, bytes: &[u8]) -> Data<'_> {
+        Data { from, time: Timestamp(0), bytes, is_datagram: false }
+    }
+
+    const ORIGINATOR: Direction = Direction::Originator;
+    const RESPONDER: Direction = Direction::Responder;
+
+    #[test]
+    fn each_change_of_direction_is_a_chance_and_their_number_is_bounded() {
+        let mut watching = Watching::begin(Recognised::default());
+        assert!(matches!(watching.take(&data(ORIGINATOR, b"what"), true), Watched::Nothing));
+        assert!(matches!(watching.take(&data(ORIGINATOR, b"ever"), false), Watched::Nothing));
+        assert!(matches!(watching.take(&data(RESPONDER, b"HTT"), false), Watched::Probe));
+        assert!(matches!(watching.take(&data(RESPONDER, b"P/1.1"), false), Watched::Probe));
+        let turns: Vec<_> = watching.recognised().into_iter().map(|turn| turn.bytes).collect();
+        assert_eq!(turns, [b"whatever".to_vec(), b"HTTP/1.1".to_vec()]);
+
+        let mut watching = Watching::begin(Recognised::default());
+        let mut chances = 0;
+        for turn in 0..100 {
+            let from = if turn % 2 == 0 { ORIGINATOR } else { RESPONDER };
+            chances += u8::from(matches!(watching.take(&data(from, b"?"), turn == 0), Watched::Probe));
+        }
+        assert_eq!(chances, TURNS_MAX);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut watching = Watching::begin(Recognised::default());
+        let long = vec![7; 3000];
+        watching.take(&data(ORIGINATOR, &long), true);
+        watching.take(&data(ORIGINATOR, &long), false);
+        assert_eq!(watching.turn.bytes.len(), KEPT_BYTES_MAX);
+        let parts = &watching.turn.parts;
+        assert!(matches!(parts[..], [Part::Bytes(_, KEPT_BYTES_MAX), Part::Gap(4976)]), "{parts:?}");
+        let more = vec![7; BYTES_MAX as usize];
+        assert!(matches!(watching.take(&data(RESPONDER, &more), false), Watched::Over));
+    }
+
+    #[test]
+    fn a_proxy_header_and_the_byte_of_a_keep_alive_are_no_part_of_the_stream() {
+        for pieces in [
+            &[&b"PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\nGET"[..]][..],
+            &[b"PROXY UNKNO", b"WN\r", b"\nGET"],
+            &[b"\0", b"GET"],
+        ] {
+            let mut watching = Watching::begin(Recognised::default());
+            let mut rest = vec![];
+            for piece in pieces {
+                if let Watched::Begins(turn) = watching.take(&data(ORIGINATOR, piece), true) {
+                    rest = turn.bytes;
+                    assert_eq!(turn.parts.len(), 1);
+                }
+            }
+            assert_eq!(rest, b"GET");
+        }
+    }
+}
