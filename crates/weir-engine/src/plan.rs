@@ -193,6 +193,9 @@ pub struct Limits {
     pub held_sessions_max: usize,
     /// Bytes kept per direction until the protocol is recognised.
     pub probe_bytes_max: usize,
+    /// Bytes of a stream in which a protocol is recognised although the stream began with something else; 0:
+    /// the first bytes decide.
+    pub late_bytes_max: u64,
     /// Lookups per packet (fragments, tunnels).
     pub lookups_max: u32,
     /// Idle time-out of connections in milliseconds, in place of the time-outs that layers declare for idle
@@ -214,6 +217,7 @@ impl Default for Limits {
             held_bytes_max: 256 << 20,
             held_sessions_max: 1 << 16,
             probe_bytes_max: 4096,
+            late_bytes_max: 64 << 10,
             lookups_max: 4_096,
             idle_timeout_ms: None,
             strict: false,

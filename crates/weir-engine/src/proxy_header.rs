@@ -1,11 +1,12 @@
 //! The header with which proxies and load balancers tell a server whose connection they pass on (the PROXY
 //! protocol, versions 1 and 2, HAProxy, 2020). The connection's own protocol follows.
 
-/// The signature of version 2.
-const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// The signature of version 2, without the blank lines with which it begins: those before the first line of a
+/// stream may have been skipped, some or all.
+const SIGNATURE: &[u8] = b"\0\r\nQUIT\n";
 
-/// Bytes of version 2 before its addresses: signature, version, family, length.
-const FIXED_BYTES: usize = 16;
+/// Bytes of version 2 behind these lines and before its addresses: signature, version, family, length.
+const FIXED_BYTES: usize = 12;
 
 /// Bytes of the longest header of version 1.
 const LINE_BYTES_MAX: usize = 107;
@@ -18,9 +19,21 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
         let family = line[6..end].split(|byte| *byte == b' ').next()?;
         return matches!(family, b"TCP4" | b"TCP6" | b"UNKNOWN").then_some(end + 2);
     }
-    let fixed: &[u8; FIXED_BYTES] = bytes.first_chunk()?;
-    let length = FIXED_BYTES + usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
-    (fixed.starts_with(SIGNATURE) && fixed[12] >> 4 == 2 && bytes.len() >= length).then_some(length)
+    let bytes_blank = blank(bytes);
+    let fixed: &[u8; FIXED_BYTES] = bytes[bytes_blank..].first_chunk()?;
+    let length = bytes_blank + FIXED_BYTES + usize::from(u16::from_be_bytes([fixed[10], fixed[11]]));
+    (fixed.starts_with(SIGNATURE) && fixed[8] >> 4 == 2 && bytes.len() >= length).then_some(length)
+}
+
+/// Whether these bytes, of which there may be more, are the beginning of a signature of version 2.
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+    let behind = &bytes[blank(bytes)..];
+    behind.starts_with(SIGNATURE) || SIGNATURE.starts_with(behind)
+}
+
+/// The number of bytes of the signature's blank lines that are there.
+fn blank(bytes: &[u8]) -> usize {
+    bytes.iter().take(4).take_while(|byte| matches!(byte, b'\r' | b'\n')).count()
 }
 
 #[cfg(test)]
@@ -32,8 +45,10 @@ mod tests {
         assert_eq!(length(b"PROXY TCP6 ::1 ::2 3 4\r\n\x16\x03"), Some(24));
         assert_eq!(length(b"PROXY TCP6 ::1 ::2 3 4\r"), None);
         assert_eq!(length(b"PROXY HTTP/1.1\r\n"), None);
-        let two = [SIGNATURE, &[0x21, 0x11, 0, 12], &[9; 12], b"GET"].concat();
+        let two = [b"\r\n\r\n", SIGNATURE, &[0x21, 0x11, 0, 12], &[9; 12], b"GET"].concat();
         assert_eq!(length(&two), Some(28));
         assert_eq!(length(&two[..27]), None);
+        assert_eq!(length(&two[3..]), Some(25));
+        assert!((0..two.len()).all(|length| may_begin(&two[..length])) && !may_begin(b"\0GET"));
     }
 }

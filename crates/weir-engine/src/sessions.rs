@@ -304,7 +304,7 @@ impl SessionPhase {
             *self = SessionPhase::Over(before);
             return;
         }
-        let mut watching = Watching::begin(before);
+        let mut watching = Watching::begin(before, carrier.plan.limits.late_bytes_max);
         for piece in kept {
             watching.take(&piece.data(), true);
         }
@@ -326,7 +326,7 @@ impl SessionPhase {
             *self = SessionPhase::Over(before);
             return;
         }
-        let mut watching = Watching::begin(before);
+        let mut watching = Watching::begin(before, carrier.plan.limits.late_bytes_max);
         for piece in kept {
             watching.take(&piece.data(), true);
         }
@@ -651,7 +651,8 @@ fn probe(carrier: &Carrier<'_>, candidates: &ProtocolSet, opening: Opening<'_>) 
 
 /// Whether a stream that no protocol recognised may have further chances.
 fn can_watch(carrier: &Carrier<'_>) -> bool {
-    !carrier.is_datagram && !(*carrier.probed & carrier.plan.sessions.late()).is_empty()
+    let may = !carrier.is_datagram && carrier.plan.limits.late_bytes_max > 0;
+    may && !(*carrier.probed & carrier.plan.sessions.late()).is_empty()
 }
 
 fn certain(plan: &Plan, before: Recognised, protocol: usize) -> SessionPhase {

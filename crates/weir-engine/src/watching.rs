@@ -11,9 +11,6 @@ use weir_sessions::{Data, Direction};
 /// Changes of direction, after which a stream is given up.
 const TURNS_MAX: u8 = 16;
 
-/// Bytes of a stream, after which it is given up.
-const BYTES_MAX: u64 = 64 << 10;
-
 /// Bytes of a turn that are kept: the parser of the answer may need the request. Further ones are a gap.
 const KEPT_BYTES_MAX: usize = 1024;
 
@@ -56,14 +53,15 @@ pub(crate) struct Watching {
     pub earlier: Option<Turn>,
     pub turn: Turn,
     turns: u8,
-    bytes: u64,
+    /// Bytes until the stream is given up.
+    left_bytes: u64,
 }
 
 impl Watching {
     /// A stream whose first turn no protocol recognised.
-    pub fn begin(before: Recognised) -> Box<Self> {
+    pub fn begin(before: Recognised, left_bytes: u64) -> Box<Self> {
         let turn = Turn::new(Direction::Originator);
-        Box::new(Self { before, earlier: None, turn, turns: 0, bytes: 0 })
+        Box::new(Self { before, earlier: None, turn, turns: 0, left_bytes })
     }
 
     /// The stream may be no longer one of the first turn's.
@@ -73,10 +71,10 @@ impl Watching {
 
     /// Takes the next bytes. `is_refused`: they were probed already.
     pub fn take(&mut self, data: &Data<'_>, is_refused: bool) -> Watched {
-        self.bytes += data.bytes.len() as u64;
-        if self.bytes > BYTES_MAX {
+        let Some(left_bytes) = self.left_bytes.checked_sub(data.bytes.len() as u64) else {
             return Watched::Over;
-        }
+        };
+        self.left_bytes = left_bytes;
         if !self.turn.parts.is_empty() && self.turn.from != data.from {
             self.next_turn(data.from);
         }
@@ -152,7 +150,7 @@ impl Turn {
     /// keep-alive (RFC 9293, section 3.8.4), with which a capture may begin.
     fn stream_behind(&self) -> Option<Self> {
         let skipped = match self.parts.first() {
-            Some(Part::Bytes(_, 1)) if self.bytes[0] == 0 && self.bytes.len() > 1 => 1,
+            Some(Part::Bytes(_, 1)) if self.bytes[0] == 0 && !proxy_header::may_begin(&self.bytes) => 1,
             _ => proxy_header::length(&self.bytes)?,
         };
         let mut rest = Self { bytes: self.bytes[skipped..].to_vec(), ..Self::new(self.from) };
@@ -186,7 +184,7 @@ mod tests {
 
     #[test]
     fn each_change_of_direction_is_a_chance_and_their_number_is_bounded() {
-        let mut watching = Watching::begin(Recognised::default());
+        let mut watching = Watching::begin(Recognised::default(), 10_000);
         assert!(matches!(watching.take(&data(ORIGINATOR, b"what"), true), Watched::Nothing));
         assert!(matches!(watching.take(&data(ORIGINATOR, b"ever"), false), Watched::Nothing));
         assert!(matches!(watching.take(&data(RESPONDER, b"HTT"), false), Watched::Probe));
@@ -194,7 +192,7 @@ mod tests {
         let turns: Vec<_> = watching.recognised().into_iter().map(|turn| turn.bytes).collect();
         assert_eq!(turns, [b"whatever".to_vec(), b"HTTP/1.1".to_vec()]);
 
-        let mut watching = Watching::begin(Recognised::default());
+        let mut watching = Watching::begin(Recognised::default(), 10_000);
         let mut chances = 0;
         for turn in 0..100 {
             let from = if turn % 2 == 0 { ORIGINATOR } else { RESPONDER };
@@ -205,14 +203,14 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut watching = Watching::begin(Recognised::default());
+        let mut watching = Watching::begin(Recognised::default(), 10_000);
         let long = vec![7; 3000];
         watching.take(&data(ORIGINATOR, &long), true);
         watching.take(&data(ORIGINATOR, &long), false);
         assert_eq!(watching.turn.bytes.len(), KEPT_BYTES_MAX);
         let parts = &watching.turn.parts;
         assert!(matches!(parts[..], [Part::Bytes(_, KEPT_BYTES_MAX), Part::Gap(4976)]), "{parts:?}");
-        let more = vec![7; BYTES_MAX as usize];
+        let more = vec![7; 4001];
         assert!(matches!(watching.take(&data(RESPONDER, &more), false), Watched::Over));
     }
 
@@ -223,7 +221,7 @@ mod tests {
             &[b"PROXY UNKNO", b"WN\r", b"\nGET"],
             &[b"\0", b"GET"],
         ] {
-            let mut watching = Watching::begin(Recognised::default());
+            let mut watching = Watching::begin(Recognised::default(), 10_000);
             let mut rest = vec![];
             for piece in pieces {
                 if let Watched::Begins(turn) = watching.take(&data(ORIGINATOR, piece), true) {

@@ -137,7 +137,8 @@ impl Clock {
         const NEGATIVE_NS: u64 = (65_536 - 256) * 1_000_000_000;
         self.stratum <= 16
             && (-32..=24).contains(&self.poll)
-            && self.precision <= 0
+            // Clients of chrony hide theirs: 32.
+            && self.precision <= 32
             && (self.root_delay_ns < MINUTES_NS || self.root_delay_ns >= NEGATIVE_NS)
             && self.root_dispersion_ns < MINUTES_NS
     }

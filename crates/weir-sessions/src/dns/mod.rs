@@ -49,12 +49,12 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: transaction::FIELDS,
 };
 
-/// Flags of the header (known operation, reserved bit zero), and number of questions.
+/// Flags of the header (known operation, reserved bit zero but in datagrams on the port), and number of questions.
 fn may_begin(place: FirstPlace) -> ByteSet {
     let at = if place.is_datagram { place.at } else { place.at.wrapping_sub(2) };
     match at {
         2 => ByteSet::of(|byte| byte >> 3 & 15 <= 8),
-        3 => ByteSet::of(|byte| byte & 0x40 == 0),
+        3 if !(place.is_datagram && place.is_on_port) => ByteSet::of(|byte| byte & 0x40 == 0),
         // At most 256 questions.
         4 => ByteSet::of(|byte| byte <= 1),
         _ => ByteSet::ALL,

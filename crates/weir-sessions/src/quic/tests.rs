@@ -279,10 +279,13 @@ fn connections_that_follow_on_the_same_ports_are_sessions_of_their_own() {
     flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
     flow.parser.finish(&mut flow.sessions);
     assert_eq!(flow.sessions.len(), 3);
-    let answered = |session: &Box<dyn Session>| {
+    let answered = |session: &dyn Session| {
         session.as_any().downcast_ref::<QuicHandshake>().expect("QUIC").server_hello.is_some()
     };
-    assert_eq!(flow.sessions.iter().map(answered).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(
+        flow.sessions.iter().map(|session| answered(&**session)).collect::<Vec<_>>(),
+        [false, true, false]
+    );
     let mut packets = 0;
     let mut flow = Flow::default();
     flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));

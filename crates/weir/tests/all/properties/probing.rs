@@ -6,9 +6,9 @@ use std::path::Path;
 use weir::packet::Direction;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::stream::{OverloadParams, StreamParams};
-use weir::{Ask, Compiler, Counters, Options, Want};
+use weir::{Ask, Compiler, Counters, Limits, Options, Want};
 use weir_testing::Random;
-use weir_testing::conversation::{Act, Conversation};
+use weir_testing::conversation::{Act, Conversation, Step};
 use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
 
 /// A segment of the client (0) or the server (1).
@@ -123,6 +123,83 @@ fn blank_lines_before_the_first_line_hide_no_text_protocol() {
     assert!(tried > 15, "{tried} conversations");
 }
 
+/// The conversations over TCP of the corpus, in protocols that are recognised behind other bytes, that come whole.
+fn late_conversations() -> Vec<(String, Conversation)> {
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus"));
+    let registry = SessionRegistry::builtin();
+    let names: Vec<&str> = registry.names(registry.late()).collect();
+    let files = names.iter().flat_map(|name| fs::read_dir(corpus.join(name)).expect("it has seeds"));
+    let paths = files.map(|entry| entry.unwrap().path());
+    let talks = paths.filter(|path| path.extension().is_some_and(|e| e == "talk"));
+    let parsed = talks.map(|path| {
+        let talk = Conversation::parse(&fs::read_to_string(&path).unwrap());
+        (path.display().to_string(), talk)
+    });
+    let is_whole = |talk: &Conversation| {
+        !talk.is_datagram && talk.steps.iter().all(|step| matches!(step.act, Act::Send(_)))
+    };
+    // Handshakes and requests that are recognised by themselves.
+    parsed.filter(|(_, talk)| is_whole(talk) && found(conversation(talk, b"")).0 > 0).collect()
+}
+
+/// As `talk`, behind what others said first: the last of them is not the one who begins.
+fn behind(talk: &Conversation, words: &[&[u8]]) -> Conversation {
+    let mut whole = talk.clone();
+    let begins = talk.steps[0].from;
+    for (n, words) in words.iter().rev().enumerate() {
+        let from = if n % 2 == 0 { begins.other() } else { begins };
+        whole.steps.insert(0, Step { from, act: Act::Send(words.to_vec()), ..talk.steps[0].clone() });
+    }
+    whole
+}
+
+/// SOCKS, STARTTLS of protocols that Weir does not know, and anything else.
+#[test]
+fn a_protocol_is_recognised_behind_others() {
+    let talks = late_conversations();
+    assert!(talks.len() > 15, "{} conversations", talks.len());
+    let socks: [&[u8]; 4] =
+        [&[5, 1, 0], &[5, 0], &[5, 1, 0, 1, 1, 2, 3, 4, 1, 187], &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]];
+    let lines: [&[u8]; 3] = [b"200 news ready\r\n", b"STARTTLS\r\n", b"382 begin\r\n"];
+    let long = [7; 3000];
+    let turns: [&[u8]; 12] = [&long; 12];
+    let mut missing = vec![];
+    for (name, talk) in &talks {
+        for (what, words) in
+            [("socks", &socks[..]), ("lines", &lines), ("two", &lines[1..]), ("many", &turns)]
+        {
+            if found(conversation(&behind(talk, words), b"")).0 == 0 {
+                missing.push(format!("{name} behind {what}"));
+            }
+        }
+        // Not behind more than the bound.
+        let beyond: Vec<&[u8]> = [&b"?"[..]; 40].to_vec();
+        assert_eq!(found(conversation(&behind(talk, &beyond), b"")).0, 0, "{name}");
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+/// The PROXY protocol, whose headers come in any number of segments.
+#[test]
+fn a_proxy_header_hides_no_protocol() {
+    let two = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &[9; 12]].concat();
+    for (name, talk) in late_conversations() {
+        if talk.steps[0].from != Direction::Originator {
+            continue;
+        }
+        let plain = found(conversation(&talk, b"")).0;
+        for header in [&b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 443\r\n"[..], b"PROXY UNKNOWN\r\n", &two] {
+            for piece in [1, 5, 1000] {
+                let mut whole = talk.clone();
+                for piece in header.chunks(piece).rev() {
+                    whole.steps.insert(0, Step { act: Act::Send(piece.to_vec()), ..talk.steps[0].clone() });
+                }
+                assert_eq!(found(conversation(&whole, b"")).0, plain, "{name} behind {header:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_tells_nothing_within_the_bound_is_given_up() {
     // HelloRequests only, to which no side answers with a hello.
@@ -177,7 +254,9 @@ fn what_waits_unwanted_holds_no_bytes() {
     give_times(&mut Random::new(1), &mut packets);
     // No block may be pinned, so all kept bytes are copied and counted.
     let overload = OverloadParams { memory_max: 16 << 10, ..OverloadParams::default() };
-    let options = Options { overload, ..Options::default() };
+    // Nor may TLS follow what is there.
+    let limits = Limits { late_bytes_max: 0, ..Limits::default() };
+    let options = Options { overload, limits, ..Options::default() };
     let counted = |wants: &[Want]| {
         let compiler = Compiler::default();
         let asks: Vec<Ask> = wants.iter().map(|&want| ask("tcp", want)).collect();

@@ -11,7 +11,7 @@ use weir::packet::{
     Burst, KernelFilters, KernelFlows, LinkType, Poll, Source, SourceError, SourceStats, Timestamp, Value,
     flow_entry,
 };
-use weir::{Ask, Compiled, Compiler, Connection, Item, Options, Outcome, Shape, Want};
+use weir::{Ask, Compiled, Compiler, Connection, Item, Limits, Options, Outcome, Shape, Want};
 use weir_testing::Random;
 use weir_testing::frames;
 use weir_testing::traffic::{Network, conversation, mix};
@@ -105,7 +105,9 @@ pub struct Setting {
 
 impl Default for Setting {
     fn default() -> Self {
-        let options = Options { quiet_packets: Some(1), ..Options::default() };
+        // Payload of noise is of no protocol, and connections are taken over once that is certain.
+        let limits = Limits { late_bytes_max: 0, ..Limits::default() };
+        let options = Options { quiet_packets: Some(1), limits, ..Options::default() };
         Self { number: 0, on_way: &[1, 7, 3, 12], entries_max: usize::MAX, options, is_lax: false }
     }
 }

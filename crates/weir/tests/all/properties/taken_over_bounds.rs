@@ -57,7 +57,7 @@ fn a_worker_may_have_given_all_that_it_may() {
 #[test]
 fn the_engines_table_may_be_full() {
     let usual = Setting { on_way: &[1], ..Setting::default() };
-    let limits = Limits { flows_max: 8, ..Limits::default() };
+    let limits = Limits { flows_max: 8, ..usual.options.limits };
     let options = Options { limits, ..usual.options.clone() };
     let slow = |random: &mut Random| {
         let mut packets = traffic(random, LOSSES);
