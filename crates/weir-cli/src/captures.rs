@@ -2,6 +2,7 @@
 //! files are complete. A second signal terminates the process.
 
 use crate::args::Input;
+use crate::ender::Ender;
 use crate::failure::Failure;
 use crate::listener::Listener;
 use crate::memory;
@@ -25,26 +26,6 @@ const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SI
 /// Bytes that datagrams should be able to occupy in the kernel until they are read: some hundredths of a
 /// second of 10 Gbit/s.
 const DATAGRAM_BUFFER_BYTES: usize = 32 << 20;
-
-/// Stands in the place of a signal's number if the program itself ends the captures.
-const ENDED: usize = usize::MAX;
-
-/// Ends captures early, from another thread.
-#[derive(Clone, Default)]
-pub struct Ender(Arc<AtomicUsize>);
-
-impl Ender {
-    /// Ends the captures, unless a signal has done so.
-    pub fn end(&self) {
-        // If a signal came first, that signal determines the exit status.
-        let _ = self.0.compare_exchange(0, ENDED, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
-    /// Whether a signal, or an ender, has ended the captures.
-    pub fn has_ended(&self) -> bool {
-        self.0.load(Ordering::SeqCst) != 0
-    }
-}
 
 /// What SIGHUP means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -46,6 +46,7 @@ mod destination;
 mod dump_list;
 mod dump_queue;
 mod dumps;
+mod ender;
 mod export;
 mod extraction;
 mod failure;

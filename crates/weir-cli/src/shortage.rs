@@ -1,6 +1,6 @@
 //! Ends the run in order once the system refuses memory, with the reserve that is kept for this.
 
-use crate::captures::Ender;
+use crate::ender::Ender;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -118,6 +118,11 @@ impl FlowSessions {
         matches!(self.phase, SessionPhase::Fresh(..))
     }
 
+    /// Whether no protocol recognised the last bytes that were probed; one may later.
+    pub fn is_refused(&self) -> bool {
+        self.is_over() || matches!(self.phase, SessionPhase::Watching(_))
+    }
+
     /// Whether no more bytes are wanted.
     pub fn is_over(&self) -> bool {
         self.phase.is_over()

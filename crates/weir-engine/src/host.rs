@@ -260,6 +260,7 @@ fn deliver_to_sessions<S: Subscriber>(
     let forced = if sessions.is_fresh() { plan.forced(flow.table, ports) } else { None };
     let carrier = Carrier { plan, probed: &flow.layout.probed, ports, forced, is_datagram };
     let (before, before_bytes) = (sessions.recognised(), sessions.held_bytes());
+    let was_refused = sessions.is_refused();
     let probes_cut = counters.probes_cut;
     // Checked before the next bytes: what was yielded by the last ones is delivered by now.
     let is_shed = before_bytes > overload.sessions_of_one_max();
@@ -275,13 +276,14 @@ fn deliver_to_sessions<S: Subscriber>(
     // Bytes that were not looked at say nothing of the protocol.
     let is_probed = delivery.counters.session.probes_cut == probes_cut;
     let is_complete = next.gap_bytes == 0 && !is_shed && is_probed;
-    let (recognised, is_over) = (sessions.recognised(), sessions.is_over() && is_complete);
+    let recognised = sessions.recognised();
+    let is_refused = sessions.is_refused() && !was_refused && is_complete;
     if held_bytes > 0 {
         flow.note_holder();
     }
     delivery.stages.end(Stage::Sessions, 1, began);
     after_sessions(flow, data, delivery, effects, yielded);
-    if recognised != before || is_over && recognised.is_empty() {
+    if recognised != before || is_refused && recognised.is_empty() {
         let known = known_of(flow, data);
         delivery.recognised(&view(flow, data, recognised), &known, recognised.last());
     }

@@ -1,7 +1,7 @@
 //! Streams that no protocol recognised at their beginning. A capture may begin in the middle of a message, a
-//! segment may be missing, one side may say what no probe expects, or another protocol may come first (STARTTLS
-//! of LDAP, SOCKS, a PROXY header). So one refusal is not final: each change of direction, and each gap, is
-//! a further chance, for protocols with distinctive first bytes only.
+//! segment may be missing, one side may say what no probe expects, or another protocol may come first
+//! (STARTTLS of LDAP, SOCKS, a PROXY header). So one refusal is not final: each change of direction, and each
+//! gap, is a further chance, for protocols with distinctive first bytes only.
 
 use crate::proxy_header;
 use crate::recognised::Recognised;
@@ -115,8 +115,8 @@ impl Watching {
         self.turns += 1;
     }
 
-    /// The turns that a parser takes once the last one is recognised: an answer with what it answers, a request
-    /// alone, and the first words of both sides together.
+    /// The turns that a parser takes once the last one is recognised: an answer with what it answers, a
+    /// request alone, and the first words of both sides together.
     pub fn recognised(&mut self) -> Vec<Turn> {
         let is_answer = self.turn.from == Direction::Responder || self.turns == 1;
         let earlier = self.earlier.take().filter(|_| is_answer);

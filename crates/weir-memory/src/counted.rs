@@ -10,8 +10,8 @@ use std::alloc::{GlobalAlloc, Layout};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counted<A>(pub A);
 
-// SAFETY: every request is passed to the inner allocator unchanged, once or after a refusal again, and the last
-// answer is returned unchanged.
+// SAFETY: every request is passed to the inner allocator unchanged, once or after a refusal again, and the
+// last answer is returned unchanged.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counted<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -28,9 +28,9 @@ static SIZE: AtomicUsize = AtomicUsize::new(0);
 static END: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 /// Keeps address space back: 64 MiB, or less if the system grants less, but not below 4 MiB. Once the system
-/// refuses a request to a [`Counted`](crate::Counted) allocator, the reserve is released, `end` is called, and
-/// the request is repeated: the program has the reserve to end in order. `end` runs inside of a request and
-/// must not allocate. Only the first call has an effect. Returns whether there is a reserve.
+/// refuses a request to a [`Counted`](crate::Counted) allocator, the reserve is released, `end` is called,
+/// and the request is repeated: the program has the reserve to end in order. `end` runs inside of a request
+/// and must not allocate. Only the first call has an effect. Returns whether there is a reserve.
 pub fn keep_reserve(end: impl Fn() + Send + Sync + 'static) -> bool {
     if END.set(Box::new(end)).is_err() {
         return false;

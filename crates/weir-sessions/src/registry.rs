@@ -194,8 +194,8 @@ impl SessionRegistry {
         self.where_(|protocol| hands_over.contains(&protocol.name))
     }
 
-    /// The protocols that are recognised also later in a stream, behind bytes that no protocol recognised: their
-    /// first bytes are so distinctive that no other protocol has them by chance.
+    /// The protocols that are recognised also later in a stream, behind bytes that no protocol recognised:
+    /// their first bytes are so distinctive that no other protocol has them by chance.
     pub fn late(&self) -> ProtocolSet {
         self.late
     }

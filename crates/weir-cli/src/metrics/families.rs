@@ -45,8 +45,8 @@ impl Metrics {
     }
 }
 
-/// Adds a family whose name others chose: two names may differ only in characters that metrics do not have, or in
-/// an ending of the page.
+/// Adds a family whose name others chose: two names may differ only in characters that metrics do not have,
+/// or in an ending of the page.
 fn add(families: &mut Vec<Family>, family: Family) {
     let stem = |name: &str| {
         let ended = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));

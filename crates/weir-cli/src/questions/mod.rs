@@ -16,7 +16,7 @@ mod input;
 mod mistake;
 pub(crate) mod yielded;
 
-pub use crate::captures::Ender;
+pub use crate::ender::Ender;
 pub use crate::listener::{Listener, Message};
 pub use filter_fields::{FilterColumn, filter_fields};
 pub use input::Input;

@@ -21,7 +21,8 @@ mod traffic;
 mod view;
 
 use crate::args::Input;
-use crate::captures::{Captures, Ender, Hangup};
+use crate::captures::{Captures, Hangup};
+use crate::ender::Ender;
 use crate::failure::Failure;
 use crate::question_set::QuestionSet;
 use crate::report;

@@ -49,7 +49,8 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: transaction::FIELDS,
 };
 
-/// Flags of the header (known operation, reserved bit zero but in datagrams on the port), and number of questions.
+/// Flags of the header (known operation, reserved bit zero but in datagrams on the port), and number of
+/// questions.
 fn may_begin(place: FirstPlace) -> ByteSet {
     let at = if place.is_datagram { place.at } else { place.at.wrapping_sub(2) };
     match at {

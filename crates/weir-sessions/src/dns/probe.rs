@@ -69,8 +69,8 @@ fn stream(bytes: &[u8], is_port_known: bool) -> Fit {
     }
 }
 
-/// How well the available bytes fit a message of `length` bytes. `is_lenient`: servers answer queries with any
-/// bits in the header.
+/// How well the available bytes fit a message of `length` bytes. `is_lenient`: servers answer queries with
+/// any bits in the header.
 fn message(bytes: &[u8], length: usize, is_port_known: bool, is_lenient: bool) -> Fit {
     if !is_header_possible(bytes, is_port_known, is_lenient) {
         return Fit::No;
@@ -98,8 +98,8 @@ fn message(bytes: &[u8], length: usize, is_port_known: bool, is_lenient: bool) -
     }
 }
 
-/// Whether the available bytes of the header are plausible: a known operation, no answer records in queries, and,
-/// unless `is_lenient`, a reserved bit of zero and no error in queries.
+/// Whether the available bytes of the header are plausible: a known operation, no answer records in queries,
+/// and, unless `is_lenient`, a reserved bit of zero and no error in queries.
 fn is_header_possible(bytes: &[u8], is_port_known: bool, is_lenient: bool) -> bool {
     let word = |at: usize| bytes.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let flags = word(2).unwrap_or(0);

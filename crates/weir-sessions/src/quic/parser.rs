@@ -288,9 +288,9 @@ impl QuicParser {
         if self.after.is_some() { Progress::Wanted } else { Progress::Done }
     }
 
-    /// Whether the datagram begins another connection of the same ports: an Initial to an unknown
-    /// connection id, without a token, which the keys of that id open. The client's own id differs as well: it
-    /// stays the same when a server's Retry or first Initial changes the other one (RFC 9000, section 7.2).
+    /// Whether the datagram begins another connection of the same ports: an Initial to an unknown connection
+    /// id, without a token, which the keys of that id open. The client's own id differs as well: it stays the
+    /// same when a server's Retry or first Initial changes the other one (RFC 9000, section 7.2).
     fn begins_another(&self, data: &Data<'_>) -> bool {
         let Some([first, client]) = &self.first_ids else { return false };
         let is_long = data.bytes.first().is_some_and(|first| !is_short(*first));

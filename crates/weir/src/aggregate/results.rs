@@ -283,7 +283,8 @@ impl Port<Report> for Merge<'_> {
     }
 
     fn signal(&mut self, signal: Signal) {
-        // No time after the end closes windows: of those that overlap, a thousand could follow the last record.
+        // No time after the end closes windows: of those that overlap, a thousand could follow the last
+        // record.
         let signal = if signal == Signal::Time(i64::MAX) { Signal::End } else { signal };
         self.merger.signal(signal, &mut self.writer);
     }

@@ -15,8 +15,8 @@ fn unfinished(connections: u32) -> Vec<u8> {
     pcap(&(0..connections).map(frame).collect::<Vec<_>>())
 }
 
-/// Each limit is reached elsewhere: while the program reads, at the end, never. Lower limits than these leave no
-/// room for the stacks of threads.
+/// Each limit is reached elsewhere: while the program reads, at the end, never. Lower limits than these leave
+/// no room for the stacks of threads.
 #[test]
 fn refused_memory_ends_the_run_in_order() {
     let file = scratch("shortage.pcap");

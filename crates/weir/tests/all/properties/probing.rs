@@ -123,7 +123,8 @@ fn blank_lines_before_the_first_line_hide_no_text_protocol() {
     assert!(tried > 15, "{tried} conversations");
 }
 
-/// The conversations over TCP of the corpus, in protocols that are recognised behind other bytes, that come whole.
+/// The conversations over TCP of the corpus, in protocols that are recognised behind other bytes, that come
+/// whole.
 fn late_conversations() -> Vec<(String, Conversation)> {
     let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus"));
     let registry = SessionRegistry::builtin();
