@@ -85,6 +85,23 @@ fn the_round_trip_ends_with_the_first_acknowledgement_of_the_syns_sender() {
     }
 }
 
+/// A connection that is not answered ends 5 s after a single SYN; retries come later and later.
+#[test]
+fn retries_of_a_syn_are_one_attempt() {
+    for seconds in [
+        &[0, 1, 3, 7, 15, 31, 63][..],
+        &[0, 3, 9, 21, 45, 93],
+        &[0, 1, 2, 3, 4, 5, 7, 11, 19, 35, 67],
+        &[0, 4],
+    ] {
+        let retries: Vec<Segment> = seconds.iter().map(|at| (0, at * 1_000, 100, 0, SYN, &[][..])).collect();
+        for is_strict in [false, true] {
+            let record = record(&retries, is_strict);
+            assert_eq!(counts(&record), [seconds.len() as u64 - 1, 0, 0, 0], "{seconds:?}");
+        }
+    }
+}
+
 #[test]
 fn segments_that_repeat_bytes_are_counted_apart_from_late_ones() {
     let cases: [(&str, &[Segment], [u64; 4]); 9] = [
