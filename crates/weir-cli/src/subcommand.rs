@@ -14,6 +14,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use weir::io::{CaptureFormat, Findings, Format};
@@ -203,6 +204,7 @@ impl QuestionKind {
 
     /// The form of the answers.
     pub fn form(&self, spec: &QuestionSpec, stdout: Stdout) -> Result<Form, Failure> {
+        check_ending(spec)?;
         let by_name = spec.output.as_deref().and_then(Format::of_path).map(Format::label);
         if spec.csv_safe && spec.format.as_deref().or(by_name) != Some(Format::Csv.label()) {
             return Err(Failure::new("--csv-safe needs --format csv"));
@@ -257,6 +259,34 @@ impl QuestionKind {
         }
         Ok(Form::Rows(format))
     }
+}
+
+/// Endings of compressed files.
+const COMPRESSED: [&str; 7] = ["gz", "zst", "bz2", "xz", "lz4", "br", "zip"];
+
+/// Refuses names of files whose ending promises what the file would not hold.
+fn check_ending(spec: &QuestionSpec) -> Result<(), Failure> {
+    let is_of_file = |path: &&Path| !path.to_string_lossy().contains("://") && !path.is_dir();
+    let Some(path) = spec.output.as_deref().filter(is_of_file) else { return Ok(()) };
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    // What follows a dot may be a part of a name, as in a date.
+    let is_ending =
+        |ending: &String| ending.len() <= 7 && ending.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let Some(ending) = ending.filter(is_ending) else { return Ok(()) };
+    let path = path.display();
+    if COMPRESSED.contains(&&*ending) {
+        return Err(Failure::new(format!(
+            "{path}: only parquet is compressed while it is written: leave `.{ending}` out, or pipe `-o -` to a program"
+        )));
+    }
+    let has_form = spec.is_capture() || spec.count || spec.format.is_some() || spec.has_packet_texts();
+    if has_form || spec.output.as_deref().and_then(Format::of_path).is_some() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{path}: no format has the ending `.{ending}`: there are .json, .jsonl, .ndjson, .csv, .log, .parquet, .arrow, .packed, \
+         .txt, .pcap and .pcapng; or give --format"
+    )))
 }
 
 /// The types of questions by the names of their subcommands, in the order of the subcommand list.

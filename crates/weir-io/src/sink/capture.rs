@@ -29,12 +29,15 @@ impl CaptureFormat {
         }
     }
 
-    /// The format for a file name: `.pcap` or `.pcapng`, in any case; `-` (standard output) is pcapng.
+    /// The format for a file name: `.pcap` (also `.cap`) or `.pcapng`, in any case; `-` (standard output) is pcapng.
     pub fn of_path(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" {
             return Some(Self::Pcapng);
         }
-        Self::of_label(path.extension()?.to_ascii_lowercase().to_str()?)
+        match path.extension()?.to_ascii_lowercase().to_str()? {
+            "cap" => Some(Self::Pcap),
+            ending => Self::of_label(ending),
+        }
     }
 }
 

@@ -275,3 +275,34 @@ fn every_event_of_eve_says_what_carries_it() {
         assert!(types.contains_key(name), "{name}: {types:?}");
     }
 }
+
+/// A name promises a format; a file that holds another one is an error of the program that reads it.
+#[test]
+fn endings_that_no_format_has_are_refused() {
+    let file = example();
+    for (name, said) in [
+        ("endings.json.gz", "leave `.gz` out"),
+        ("endings.csv.ZST", "leave `.zst` out"),
+        ("endings.xlsx", "there are .json"),
+        ("endings.tsv", "or give --format"),
+    ] {
+        let output = weir(&["flows", file.to_str().unwrap(), "-o", scratch(name).to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(text(&output.stderr).contains(said), "{name}: {}", text(&output.stderr));
+        assert!(!scratch(name).exists());
+    }
+    let args = ["packets", file.to_str().unwrap(), "-w"];
+    let of = |name: &str| weir(&[&args[..], &[scratch(name).to_str().unwrap()]].concat());
+    assert_eq!(of("endings.pcap.gz").status.code(), Some(2));
+    assert!(of("endings.cap").status.success());
+    let magic = std::fs::read(scratch("endings.cap")).unwrap()[..4].to_vec();
+    assert_eq!(magic[2..], [0xb2, 0xa1], "{magic:x?}");
+    for (name, format) in [("endings.tsv", "csv"), ("endings.2024-01-02", "json")] {
+        let path = scratch(name);
+        assert!(
+            weir(&["flows", file.to_str().unwrap(), "--format", format, "-o", path.to_str().unwrap()])
+                .status
+                .success()
+        );
+    }
+}
