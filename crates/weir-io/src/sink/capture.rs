@@ -29,7 +29,8 @@ impl CaptureFormat {
         }
     }
 
-    /// The format for a file name: `.pcap` (also `.cap`) or `.pcapng`, in any case; `-` (standard output) is pcapng.
+    /// The format for a file name: `.pcap` (also `.cap`) or `.pcapng`, in any case; `-` (standard output) is
+    /// pcapng.
     pub fn of_path(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" {
             return Some(Self::Pcapng);
