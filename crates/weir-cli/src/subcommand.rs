@@ -266,7 +266,12 @@ const COMPRESSED: [&str; 7] = ["gz", "zst", "bz2", "xz", "lz4", "br", "zip"];
 
 /// Refuses names of files whose ending promises what the file would not hold.
 fn check_ending(spec: &QuestionSpec) -> Result<(), Failure> {
-    let is_of_file = |path: &&Path| !path.to_string_lossy().contains("://") && !path.is_dir();
+    // Pipes, devices and directories hold what their readers expect.
+    let is_other = |path: &Path| path.metadata().is_ok_and(|about| !about.is_file());
+    let is_of_file = |path: &&Path| {
+        let name = path.to_string_lossy();
+        !name.contains("://") && !name.ends_with('/') && !is_other(path)
+    };
     let Some(path) = spec.output.as_deref().filter(is_of_file) else { return Ok(()) };
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     // What follows a dot may be a part of a name, as in a date.

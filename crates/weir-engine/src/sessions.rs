@@ -68,7 +68,7 @@ pub(crate) struct Tunnel {
 #[derive(Default)]
 pub(crate) struct Probing {
     before: Recognised,
-    /// The number of datagrams before that no protocol recognised.
+    /// The number of datagrams before that no protocol recognised; of beginnings of a stream that were skipped.
     others: u8,
     /// The bytes of each direction.
     bytes: [Vec<u8>; 2],
@@ -125,7 +125,9 @@ impl SessionPhase {
                     Probed::Nothing if carrier.is_datagram && others < others_max(before) => {
                         SessionPhase::Fresh(before, others + 1)
                     }
-                    Probed::Nothing => return self.watch(carrier, before, &[], data, out, counters),
+                    Probed::Nothing => {
+                        return self.watch(carrier, (before, others), &[], data, out, counters);
+                    }
                     Probed::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
                         counters.probes_cut += 1;
                         SessionPhase::Over(before)
@@ -178,13 +180,14 @@ impl SessionPhase {
                         probing.candidates = candidates;
                         return;
                     }
-                    Probed::Nothing if carrier.is_datagram => {
+                    Probed::Nothing if carrier.is_datagram && probing.others < others_max(probing.before) => {
                         // The datagrams before said nothing, either. This one may, by itself.
                         *self = SessionPhase::Fresh(probing.before, probing.others.saturating_add(1));
                         return self.take(carrier, data, out, counters);
                     }
+                    Probed::Nothing if carrier.is_datagram => (SessionPhase::Over(probing.before), None),
                     Probed::Nothing => {
-                        let (before, kept) = (probing.before, probing.earlier());
+                        let (before, kept) = ((probing.before, probing.others), probing.earlier());
                         return self.watch(carrier, before, &kept, data, out, counters);
                     }
                     Probed::Certain(protocol) => {
@@ -272,21 +275,25 @@ impl SessionPhase {
             }
             // A datagram that was cut off or is missing does not affect the others.
             SessionPhase::Fresh(..) | SessionPhase::Probing(_) if carrier.is_datagram => {}
-            SessionPhase::Fresh(before, _) => match carrier.forced.filter(|_| before.is_empty()) {
+            SessionPhase::Fresh(before, skipped) => match carrier.forced.filter(|_| before.is_empty()) {
                 Some(protocol) => {
                     *self = certain(carrier.plan, *before, protocol);
                     self.gap(carrier, (from, length_bytes), out, counters);
                 }
                 None => {
-                    let before = *before;
+                    let before = (*before, *skipped);
                     self.watch_behind(carrier, before, &[], (from, length_bytes));
                 }
             },
             SessionPhase::Probing(probing) => {
-                let (before, kept) = (probing.before, std::mem::take(&mut **probing));
+                let (before, kept) = ((probing.before, probing.others), std::mem::take(&mut **probing));
                 self.watch_behind(carrier, before, &kept.all(), (from, length_bytes));
             }
-            SessionPhase::Watching(watching) => watching.gap(from, length_bytes),
+            SessionPhase::Watching(watching) => {
+                if !watching.gap(from, length_bytes) {
+                    *self = SessionPhase::Over(watching.before);
+                }
+            }
         }
     }
 
@@ -294,7 +301,7 @@ impl SessionPhase {
     fn watch(
         &mut self,
         carrier: &Carrier<'_>,
-        before: Recognised,
+        (before, skipped): (Recognised, u8),
         kept: &[Kept],
         data: &Data<'_>,
         out: &mut Yielded,
@@ -304,7 +311,7 @@ impl SessionPhase {
             *self = SessionPhase::Over(before);
             return;
         }
-        let mut watching = Watching::begin(before, carrier.plan.limits.late_bytes_max);
+        let mut watching = Watching::begin(before, skipped, carrier.plan.limits.late_bytes_max);
         for piece in kept {
             watching.take(&piece.data(), true);
         }
@@ -318,7 +325,7 @@ impl SessionPhase {
     fn watch_behind(
         &mut self,
         carrier: &Carrier<'_>,
-        before: Recognised,
+        (before, skipped): (Recognised, u8),
         kept: &[Kept],
         (from, length_bytes): (Direction, u64),
     ) {
@@ -326,7 +333,7 @@ impl SessionPhase {
             *self = SessionPhase::Over(before);
             return;
         }
-        let mut watching = Watching::begin(before, carrier.plan.limits.late_bytes_max);
+        let mut watching = Watching::begin(before, skipped, carrier.plan.limits.late_bytes_max);
         for piece in kept {
             watching.take(&piece.data(), true);
         }
@@ -347,7 +354,7 @@ impl SessionPhase {
             Watched::Nothing => {}
             Watched::Over => *self = SessionPhase::Over(watching.before),
             Watched::Begins(turn) => {
-                *self = SessionPhase::Fresh(watching.before, 0);
+                *self = SessionPhase::Fresh(watching.before, watching.skipped + 1);
                 self.take_turn(carrier, &turn, out, counters);
             }
             Watched::Probe => {
@@ -356,9 +363,24 @@ impl SessionPhase {
                 let late = *carrier.probed & carrier.plan.sessions.late();
                 match probe(carrier, &late, opening(carrier, &data)) {
                     Probed::Certain(protocol) => {
-                        let turns = watching.recognised();
-                        *self = certain(carrier.plan, watching.before, protocol);
-                        turns.iter().for_each(|turn| self.take_turn(carrier, turn, out, counters));
+                        let (before, turns) = (watching.before, watching.recognised());
+                        *self = certain(carrier.plan, before, protocol);
+                        if let [earlier, _] = &turns[..] {
+                            self.take_turn(carrier, earlier, out, counters);
+                            // The parser gave up: what was before is not of its protocol.
+                            if !matches!(self, SessionPhase::Parsing(..) | SessionPhase::Tunnel(_)) {
+                                *self = certain(carrier.plan, before, protocol);
+                                self.gap(carrier, (earlier.from, earlier.length_bytes()), out, counters);
+                            }
+                        }
+                        turns
+                            .iter()
+                            .last()
+                            .into_iter()
+                            .for_each(|turn| self.take_turn(carrier, turn, out, counters));
+                    }
+                    Probed::Unsure(_) if watching.turn.bytes.len() > carrier.plan.limits.probe_bytes_max => {
+                        watching.refuse_turn();
                     }
                     Probed::Unsure(_) => {}
                     Probed::Nothing => watching.refuse_turn(),

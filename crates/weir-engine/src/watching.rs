@@ -11,7 +11,10 @@ use weir_sessions::{Data, Direction};
 /// Changes of direction, after which a stream is given up.
 const TURNS_MAX: u8 = 16;
 
-/// Bytes of a turn that are kept: the parser of the answer may need the request. Further ones are a gap.
+/// Beginnings that are skipped: a header of each of two proxies.
+const SKIPPED_MAX: u8 = 2;
+
+/// Bytes of a turn that are kept once it will not be probed: the parser of the answer may need the request. Further ones are a gap.
 const KEPT_BYTES_MAX: usize = 1024;
 
 /// A part of a turn.
@@ -53,20 +56,17 @@ pub(crate) struct Watching {
     pub earlier: Option<Turn>,
     pub turn: Turn,
     turns: u8,
+    /// Beginnings of the stream that were no part of it.
+    pub skipped: u8,
     /// Bytes until the stream is given up.
     left_bytes: u64,
 }
 
 impl Watching {
     /// A stream whose first turn no protocol recognised.
-    pub fn begin(before: Recognised, left_bytes: u64) -> Box<Self> {
+    pub fn begin(before: Recognised, skipped: u8, left_bytes: u64) -> Box<Self> {
         let turn = Turn::new(Direction::Originator);
-        Box::new(Self { before, earlier: None, turn, turns: 0, left_bytes })
-    }
-
-    /// The stream may be no longer one of the first turn's.
-    fn is_first(&self) -> bool {
-        self.turns == 0
+        Box::new(Self { before, earlier: None, turn, turns: 0, skipped, left_bytes })
     }
 
     /// Takes the next bytes. `is_refused`: they were probed already.
@@ -82,37 +82,44 @@ impl Watching {
             return Watched::Over;
         }
         self.turn.from = data.from;
-        self.turn.keep(data);
-        if self.is_first() {
+        self.turn.push_bytes(data);
+        if self.turns == 0 && self.skipped < SKIPPED_MAX {
             match self.turn.stream_behind() {
                 Some(turn) => return Watched::Begins(turn),
                 None if is_refused => self.turn.is_open = false,
                 None => {}
             }
+        } else if is_refused {
+            self.turn.is_open = false;
         }
-        if self.turn.is_open { Watched::Probe } else { Watched::Nothing }
+        if self.turn.is_open {
+            return Watched::Probe;
+        }
+        self.turn.trim();
+        Watched::Nothing
     }
 
     /// Further bytes of this turn will not be probed.
     pub fn refuse_turn(&mut self) {
         self.turn.is_open = false;
+        self.turn.trim();
     }
 
-    /// Takes a gap, which begins a turn.
-    pub fn gap(&mut self, from: Direction, bytes: u64) {
-        let is_new =
-            self.turn.from != from || self.turn.parts.iter().any(|part| matches!(part, Part::Bytes(..)));
+    /// Takes a gap, which begins a turn. Returns `false` if the stream is given up.
+    pub fn gap(&mut self, from: Direction, bytes: u64) -> bool {
+        let is_new = self.turn.from != from || !self.turn.bytes.is_empty();
         if is_new && !self.turn.parts.is_empty() {
             self.next_turn(from);
         }
         self.turn.from = from;
-        self.turn.parts.push(Part::Gap(bytes));
+        self.turn.push_gap(bytes);
         self.turn.is_open = true;
+        self.turns <= TURNS_MAX
     }
 
     fn next_turn(&mut self, from: Direction) {
         self.earlier = Some(std::mem::replace(&mut self.turn, Turn::new(from)));
-        self.turns += 1;
+        self.turns = self.turns.saturating_add(1);
     }
 
     /// The turns that a parser takes once the last one is recognised: an answer with what it answers, a
@@ -132,18 +139,45 @@ impl Turn {
         Self { from, bytes: vec![], parts: vec![], is_open: true }
     }
 
-    fn keep(&mut self, data: &Data<'_>) {
-        let kept = data.bytes.len().min(KEPT_BYTES_MAX.saturating_sub(self.bytes.len()));
-        self.bytes.extend_from_slice(&data.bytes[..kept]);
-        if kept > 0 {
-            self.parts.push(Part::Bytes(data.time, kept));
-        }
-        let missing = (data.bytes.len() - kept) as u64;
+    fn push_bytes(&mut self, data: &Data<'_>) {
+        self.bytes.extend_from_slice(data.bytes);
+        self.parts.push(Part::Bytes(data.time, data.bytes.len()));
+    }
+
+    fn push_gap(&mut self, missing: u64) {
         match self.parts.last_mut() {
             _ if missing == 0 => {}
             Some(Part::Gap(bytes)) => *bytes += missing,
             _ => self.parts.push(Part::Gap(missing)),
         }
+    }
+
+    /// Keeps the first bytes of a turn that will not be probed.
+    fn trim(&mut self) {
+        let mut left = KEPT_BYTES_MAX;
+        for part in std::mem::take(&mut self.parts) {
+            match part {
+                Part::Gap(bytes) => self.push_gap(bytes),
+                Part::Bytes(time, length) => {
+                    let kept = length.min(left);
+                    left -= kept;
+                    if kept > 0 {
+                        self.parts.push(Part::Bytes(time, kept));
+                    }
+                    self.push_gap((length - kept) as u64);
+                }
+            }
+        }
+        self.bytes.truncate(KEPT_BYTES_MAX);
+    }
+
+    /// The number of bytes, with those that are missing.
+    pub fn length_bytes(&self) -> u64 {
+        let of = |part: &Part| match *part {
+            Part::Bytes(_, length) => length as u64,
+            Part::Gap(bytes) => bytes,
+        };
+        self.parts.iter().map(of).sum()
     }
 
     /// Without the beginning that is no part of the stream, if there is one: a PROXY header, or the byte of a
@@ -184,7 +218,7 @@ mod tests {
 
     #[test]
     fn each_change_of_direction_is_a_chance_and_their_number_is_bounded() {
-        let mut watching = Watching::begin(Recognised::default(), 10_000);
+        let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
         assert!(matches!(watching.take(&data(ORIGINATOR, b"what"), true), Watched::Nothing));
         assert!(matches!(watching.take(&data(ORIGINATOR, b"ever"), false), Watched::Nothing));
         assert!(matches!(watching.take(&data(RESPONDER, b"HTT"), false), Watched::Probe));
@@ -192,7 +226,7 @@ mod tests {
         let turns: Vec<_> = watching.recognised().into_iter().map(|turn| turn.bytes).collect();
         assert_eq!(turns, [b"whatever".to_vec(), b"HTTP/1.1".to_vec()]);
 
-        let mut watching = Watching::begin(Recognised::default(), 10_000);
+        let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
         let mut chances = 0;
         for turn in 0..100 {
             let from = if turn % 2 == 0 { ORIGINATOR } else { RESPONDER };
@@ -203,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut watching = Watching::begin(Recognised::default(), 10_000);
+        let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
         let long = vec![7; 3000];
         watching.take(&data(ORIGINATOR, &long), true);
         watching.take(&data(ORIGINATOR, &long), false);
@@ -215,13 +249,24 @@ mod tests {
     }
 
     #[test]
+    fn gaps_alone_are_bounded() {
+        let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
+        for _ in 0..1000 {
+            assert!(watching.gap(ORIGINATOR, 1000));
+        }
+        assert!(matches!(watching.turn.parts[..], [Part::Gap(1_000_000)]));
+        let is_watched = (0..600).filter(|n| watching.gap([RESPONDER, ORIGINATOR][n % 2], 1)).count();
+        assert_eq!(is_watched, usize::from(TURNS_MAX));
+    }
+
+    #[test]
     fn a_proxy_header_and_the_byte_of_a_keep_alive_are_no_part_of_the_stream() {
         for pieces in [
             &[&b"PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\nGET"[..]][..],
             &[b"PROXY UNKNO", b"WN\r", b"\nGET"],
             &[b"\0", b"GET"],
         ] {
-            let mut watching = Watching::begin(Recognised::default(), 10_000);
+            let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
             let mut rest = vec![];
             for piece in pieces {
                 if let Watched::Begins(turn) = watching.take(&data(ORIGINATOR, piece), true) {

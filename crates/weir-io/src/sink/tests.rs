@@ -544,7 +544,8 @@ fn a_capture_file_has_the_format_of_its_name() {
     assert_eq!(of("a/b.pcap"), Some(CaptureFormat::Pcap));
     assert_eq!(of("B.PCAPNG"), Some(CaptureFormat::Pcapng));
     assert_eq!(of("-"), Some(CaptureFormat::Pcapng));
-    assert_eq!(of("b.cap"), None);
+    assert_eq!(of("b.cap"), Some(CaptureFormat::Pcap));
+    assert_eq!(of("b.dump"), None);
     let error = CaptureWriter::create("x.txt").err().unwrap();
     assert!(error.to_string().contains("the name must end in"));
     assert!(CaptureWriter::create("/nonexistent/x.pcap").err().unwrap().to_string().contains("x.pcap"));

@@ -38,6 +38,19 @@ const FAILURES_MAX: u32 = 64;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 
+/// Connections on the same ports whose ids are known.
+const CONNECTIONS_KNOWN_MAX: usize = 8;
+
+/// The connection of a datagram.
+enum Whose {
+    /// The one whose handshake is read.
+    This,
+    /// One before.
+    Earlier,
+    /// One that begins.
+    Another,
+}
+
 /// Keys, and the inputs of their derivation.
 struct KnownKeys {
     version: u32,
@@ -65,9 +78,11 @@ pub struct QuicParser {
     is_done: bool,
     /// The handshake was yielded, and so many datagrams have come since.
     after: Option<u32>,
-    /// The connection ids for which the client's Initials are of this connection: the first one, and the
-    /// client's own, which every Initial of the client has.
-    first_ids: Option<[Vec<u8>; 2]>,
+    /// Of the connections on these ports, this one last, the connection ids by which the client's Initials are
+    /// known: the first one, and the client's own, which every Initial of the client has.
+    known_ids: Vec<[Vec<u8>; 2]>,
+    /// The client's ids of this connection are the last ones of these.
+    is_identified: bool,
 }
 
 impl SessionParser for QuicParser {
@@ -79,11 +94,17 @@ impl SessionParser for QuicParser {
             self.handshake.time = data.time;
         }
         self.datagrams += 1;
-        if self.begins_another(data) {
-            self.is_done = true;
-            self.settle(sessions);
-            *self = Self { cut_off: self.cut_off, datagrams: 1, ..Self::default() };
-            self.handshake.time = data.time;
+        match self.whose(data) {
+            Whose::This => {}
+            // A repeated beginning, or a late part of one that was given up.
+            Whose::Earlier => return Progress::Wanted,
+            Whose::Another => {
+                self.is_done = true;
+                self.settle(sessions);
+                let known_ids = std::mem::take(&mut self.known_ids);
+                *self = Self { cut_off: self.cut_off, datagrams: 1, known_ids, ..Self::default() };
+                self.handshake.time = data.time;
+            }
         }
         if let Some(after) = &mut self.after {
             *after += 1;
@@ -182,8 +203,12 @@ impl QuicParser {
             self.handshake.client = from;
             self.handshake.initial_destination_id.get_or_insert_with(|| packet.destination_id.to_vec());
             self.handshake.client_id = Some(packet.source_id.to_vec());
-            self.first_ids
-                .get_or_insert_with(|| [packet.destination_id, packet.source_id].map(<[u8]>::to_vec));
+            if !std::mem::replace(&mut self.is_identified, true) {
+                if self.known_ids.len() == CONNECTIONS_KNOWN_MAX {
+                    self.known_ids.remove(0);
+                }
+                self.known_ids.push([packet.destination_id, packet.source_id].map(<[u8]>::to_vec));
+            }
             self.handshake.token_bytes = token.len();
         } else {
             self.handshake.server_id = Some(packet.source_id.to_vec());
@@ -284,23 +309,34 @@ impl QuicParser {
         self.keys = Vec::new();
         self.kept_bytes = 0;
         // After a lost beginning, nothing tells another connection from this one.
-        self.after = self.first_ids.is_some().then_some(0);
+        self.after = self.is_identified.then_some(0);
         if self.after.is_some() { Progress::Wanted } else { Progress::Done }
     }
 
-    /// Whether the datagram begins another connection of the same ports: an Initial to an unknown connection
-    /// id, without a token, which the keys of that id open. The client's own id differs as well: it stays the
-    /// same when a server's Retry or first Initial changes the other one (RFC 9000, section 7.2).
-    fn begins_another(&self, data: &Data<'_>) -> bool {
-        let Some([first, client]) = &self.first_ids else { return false };
+    /// Whose a datagram is. Another connection begins with an Initial to an unknown connection id, without a
+    /// token, which the keys of that id open. The client's own id differs as well: it stays the same when
+    /// a server's Retry or first Initial changes the other one (RFC 9000, section 7.2).
+    fn whose(&self, data: &Data<'_>) -> Whose {
+        let Some((current, earlier)) = self.known_ids.split_last().filter(|_| self.is_identified) else {
+            return Whose::This;
+        };
         let is_long = data.bytes.first().is_some_and(|first| !is_short(*first));
-        let Some(packet) = is_long.then(|| LongPacket::parse(data.bytes)).flatten() else { return false };
-        let Kind::Initial { token: [], number_at } = packet.kind else { return false };
-        if packet.destination_id == first || packet.source_id == client && !client.is_empty() {
-            return false;
+        let Some(packet) = is_long.then(|| LongPacket::parse(data.bytes)).flatten() else {
+            return Whose::This;
+        };
+        let Kind::Initial { token: [], number_at } = packet.kind else { return Whose::This };
+        let is_of = |[first, client]: &[Vec<u8>; 2]| {
+            packet.destination_id == first || packet.source_id == client && !client.is_empty()
+        };
+        if is_of(current) {
+            return Whose::This;
         }
-        let keys =
-            version::find(packet.version).map(|version| InitialKeys::derive(version, packet.destination_id));
-        keys.is_some_and(|keys| keys.client.open(packet.bytes, number_at, 0).is_some())
+        if earlier.iter().any(is_of) {
+            return Whose::Earlier;
+        }
+        let version = version::find(packet.version);
+        let keys = version.map(|version| InitialKeys::derive(version, packet.destination_id));
+        let opens = keys.is_some_and(|keys| keys.client.open(packet.bytes, number_at, 0).is_some());
+        if opens { Whose::Another } else { Whose::This }
     }
 }

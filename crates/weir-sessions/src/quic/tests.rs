@@ -274,9 +274,11 @@ fn connections_that_follow_on_the_same_ports_are_sessions_of_their_own() {
     let answer = Initial { ids: [b"oth", b"srv"], key_id: &OTHER_ID, ..ANSWER };
     assert_eq!(flow.send(S, &answer.seal(&crypto(0, &server_hello()))), Progress::Wanted);
     assert_eq!(flow.sessions.len(), 2);
-    // A repeated hello behind the answer begins nothing; a third connection does, for some datagrams.
+    // Repeated hellos begin nothing; a third connection does, for some datagrams.
     flow.send(C, &other().seal(&crypto(0, &client_hello())));
     flow.send(C, &FIRST.seal(&crypto(0, &client_hello())));
+    let third = Initial { ids: [&[9; 8], b"3rd"], key_id: &[9; 8], ..FIRST };
+    flow.send(C, &third.seal(&crypto(0, &client_hello())));
     flow.parser.finish(&mut flow.sessions);
     assert_eq!(flow.sessions.len(), 3);
     let answered = |session: &dyn Session| {

@@ -201,6 +201,33 @@ fn a_proxy_header_hides_no_protocol() {
     }
 }
 
+/// Hellos with keys for after quantum computers have 1.7 kB, and segments any length.
+#[test]
+fn long_hellos_are_whole_behind_others() {
+    let hello = hello(1, 1_700);
+    let proxy = b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 443\r\n";
+    let handshake = || vec![segment(0, SYN, (99, 0), &[]), segment(1, SYN | ACK, (499, 100), &[])];
+    for length in [1, 500, 1_025, 1_460, 4_000] {
+        let mut behind_socks = handshake();
+        behind_socks.push(segment(0, ACK, (100, 500), &[5, 1, 0]));
+        behind_socks.push(segment(1, ACK, (500, 103), &[5, 0]));
+        let mut at = 103;
+        for piece in hello.chunks(length) {
+            behind_socks.push(segment(0, ACK, (at, 502), piece));
+            at += piece.len() as u32;
+        }
+        let mut behind_proxy = handshake();
+        let mut at = 100;
+        for piece in [&proxy[..], &hello].concat().chunks(length) {
+            behind_proxy.push(segment(0, ACK, (at, 500), piece));
+            at += piece.len() as u32;
+        }
+        for packets in [behind_socks, behind_proxy] {
+            assert_eq!(found(packets).0, 1, "segments of {length} bytes");
+        }
+    }
+}
+
 #[test]
 fn what_tells_nothing_within_the_bound_is_given_up() {
     // HelloRequests only, to which no side answers with a hello.
