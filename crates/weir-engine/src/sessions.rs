@@ -68,7 +68,8 @@ pub(crate) struct Tunnel {
 #[derive(Default)]
 pub(crate) struct Probing {
     before: Recognised,
-    /// The number of datagrams before that no protocol recognised; of beginnings of a stream that were skipped.
+    /// The number of datagrams before that no protocol recognised; of beginnings of a stream that were
+    /// skipped.
     others: u8,
     /// The bytes of each direction.
     bytes: [Vec<u8>; 2],

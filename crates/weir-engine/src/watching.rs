@@ -14,7 +14,8 @@ const TURNS_MAX: u8 = 16;
 /// Beginnings that are skipped: a header of each of two proxies.
 const SKIPPED_MAX: u8 = 2;
 
-/// Bytes of a turn that are kept once it will not be probed: the parser of the answer may need the request. Further ones are a gap.
+/// Bytes of a turn that are kept once it will not be probed: the parser of the answer may need the request.
+/// Further ones are a gap.
 const KEPT_BYTES_MAX: usize = 1024;
 
 /// A part of a turn.

@@ -78,8 +78,8 @@ pub struct QuicParser {
     is_done: bool,
     /// The handshake was yielded, and so many datagrams have come since.
     after: Option<u32>,
-    /// Of the connections on these ports, this one last, the connection ids by which the client's Initials are
-    /// known: the first one, and the client's own, which every Initial of the client has.
+    /// Of the connections on these ports, this one last, the connection ids by which the client's Initials
+    /// are known: the first one, and the client's own, which every Initial of the client has.
     known_ids: Vec<[Vec<u8>; 2]>,
     /// The client's ids of this connection are the last ones of these.
     is_identified: bool,
