@@ -207,7 +207,7 @@ fn long_hellos_are_whole_behind_others() {
     let hello = hello(1, 1_700);
     let proxy = b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 443\r\n";
     let handshake = || vec![segment(0, SYN, (99, 0), &[]), segment(1, SYN | ACK, (499, 100), &[])];
-    for length in [1, 500, 1_025, 1_460, 4_000] {
+    for length in [7, 500, 1_025, 1_460, 4_000] {
         let mut behind_socks = handshake();
         behind_socks.push(segment(0, ACK, (100, 500), &[5, 1, 0]));
         behind_socks.push(segment(1, ACK, (500, 103), &[5, 0]));
@@ -222,8 +222,8 @@ fn long_hellos_are_whole_behind_others() {
             behind_proxy.push(segment(0, ACK, (at, 500), piece));
             at += piece.len() as u32;
         }
-        for packets in [behind_socks, behind_proxy] {
-            assert_eq!(found(packets).0, 1, "segments of {length} bytes");
+        for (what, packets) in [("socks", behind_socks), ("proxy", behind_proxy)] {
+            assert_eq!(found(packets).0, 1, "behind {what} in segments of {length} bytes");
         }
     }
 }
