@@ -3,8 +3,9 @@
 
 use crate::counters::SessionCounters;
 use crate::plan::Plan;
+use crate::proxy_header::{self, Front};
 use crate::recognised::Recognised;
-use crate::watching::{Part, Turn, Watched, Watching};
+use crate::watching::{BEGINNINGS_MAX, Part, Turn, Watched, Watching};
 use weir_packet::Timestamp;
 use weir_sessions::{
     Data, Direction, InnerPiece, Opening, Probe, Progress, ProtocolSet, Session, SessionParser,
@@ -26,8 +27,8 @@ pub(crate) struct Carrier<'a> {
 
 /// What the sessions of one flow are in.
 pub(crate) enum SessionPhase {
-    /// No bytes since the start, or since the last protocol handed over; and the number of datagrams since
-    /// then that no protocol recognised.
+    /// No bytes since the start, or since the last protocol handed over; and how much was passed over since
+    /// then: datagrams that no protocol recognised, or beginnings that are no part of the stream.
     Fresh(Recognised, u8),
     /// The protocol is not certain yet; the first bytes of both directions are kept.
     Probing(Box<Probing>),
@@ -68,9 +69,8 @@ pub(crate) struct Tunnel {
 #[derive(Default)]
 pub(crate) struct Probing {
     before: Recognised,
-    /// The number of datagrams before that no protocol recognised; of beginnings of a stream that were
-    /// skipped.
-    others: u8,
+    /// As in [`SessionPhase::Fresh`].
+    passed: u8,
     /// The bytes of each direction.
     bytes: [Vec<u8>; 2],
     /// The pieces in which the bytes arrived: sender, time, length.
@@ -79,18 +79,8 @@ pub(crate) struct Probing {
     candidates: ProtocolSet,
 }
 
-/// Bytes that were kept while the protocol was not certain.
-struct Kept {
-    from: Direction,
-    time: Timestamp,
-    bytes: Vec<u8>,
-}
-
-impl Kept {
-    fn data(&self) -> Data<'_> {
-        Data { from: self.from, time: self.time, bytes: &self.bytes, is_datagram: false }
-    }
-}
+/// The bytes of each direction, and the pieces in which they arrived: sender, time, length.
+type Pieces = ([Vec<u8>; 2], Vec<(Direction, Timestamp, u32)>);
 
 /// Sessions that a call completed, each with its protocol's index.
 pub(crate) type Yielded = Vec<(usize, Box<dyn Session>)>;
@@ -115,26 +105,39 @@ impl SessionPhase {
         match self {
             _ if data.bytes.is_empty() => {}
             SessionPhase::Over(_) => {}
-            SessionPhase::Fresh(before, others) => {
-                let (before, others) = (*before, *others);
+            SessionPhase::Fresh(before, passed) => {
+                let (before, passed) = (*before, *passed);
                 let probed = match carrier.forced.filter(|_| before.is_empty()) {
                     Some(protocol) => Probed::Certain(protocol),
-                    None => probe(carrier, carrier.probed, opening(carrier, data)),
+                    None => match front(carrier, passed, data.bytes) {
+                        Front::Whole(length) => {
+                            *self = SessionPhase::Fresh(before, passed + 1);
+                            let rest = Data { bytes: &data.bytes[length..], ..*data };
+                            return self.take(carrier, &rest, out, counters);
+                        }
+                        Front::Open => Probed::Unsure(*carrier.probed),
+                        Front::None => probe(carrier, carrier.probed, opening(carrier, data)),
+                    },
                 };
                 *self = match probed {
                     Probed::Certain(protocol) => certain(carrier.plan, before, protocol),
-                    Probed::Nothing if carrier.is_datagram && others < others_max(before) => {
-                        SessionPhase::Fresh(before, others + 1)
+                    Probed::Nothing if carrier.is_datagram && passed < passed_max(before) => {
+                        SessionPhase::Fresh(before, passed + 1)
                     }
+                    Probed::Nothing if !can_watch(carrier) => SessionPhase::Over(before),
                     Probed::Nothing => {
-                        return self.watch(carrier, (before, others), &[], data, out, counters);
+                        let mut watching =
+                            Watching::begin(before, passed, carrier.plan.limits.late_bytes_max);
+                        let watched = watching.take(data);
+                        *self = SessionPhase::Watching(watching);
+                        return self.watched(carrier, watched, out, counters);
                     }
                     Probed::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
                         counters.probes_cut += 1;
                         SessionPhase::Over(before)
                     }
                     Probed::Unsure(candidates) => {
-                        SessionPhase::Probing(Probing::begin(before, others, candidates, data))
+                        SessionPhase::Probing(Probing::begin(before, passed, candidates, data))
                     }
                 };
                 if let SessionPhase::Parsing(..) = self {
@@ -167,12 +170,23 @@ impl SessionPhase {
             }
             SessionPhase::Beside(..) => self.take_beside(carrier, data, out, counters),
             SessionPhase::Watching(watching) => {
-                let watched = watching.take(data, false);
+                let watched = watching.take(data);
                 self.watched(carrier, watched, out, counters);
             }
             SessionPhase::Probing(probing) => {
                 probing.keep(data);
-                let (next, replayed) = match probing.probe(carrier) {
+                let front = front(carrier, probing.passed, &probing.bytes[data.from as usize]);
+                let probed = match front {
+                    Front::None => probing.probe(carrier),
+                    Front::Open => Probed::Unsure(probing.candidates),
+                    Front::Whole(length) => {
+                        let Probing { before, passed, .. } = **probing;
+                        let kept = probing.behind(data.from, length);
+                        *self = SessionPhase::Fresh(before, passed + 1);
+                        return self.replay(carrier, kept, out, counters);
+                    }
+                };
+                let (next, replayed) = match probed {
                     Probed::Unsure(_) if probing.is_full(carrier, data.from) => {
                         counters.probes_cut += 1;
                         (SessionPhase::Over(probing.before), None)
@@ -181,24 +195,25 @@ impl SessionPhase {
                         probing.candidates = candidates;
                         return;
                     }
-                    Probed::Nothing if carrier.is_datagram && probing.others < others_max(probing.before) => {
+                    Probed::Nothing if carrier.is_datagram && probing.passed < passed_max(probing.before) => {
                         // The datagrams before said nothing, either. This one may, by itself.
-                        *self = SessionPhase::Fresh(probing.before, probing.others.saturating_add(1));
+                        *self = SessionPhase::Fresh(probing.before, probing.passed + 1);
                         return self.take(carrier, data, out, counters);
                     }
-                    Probed::Nothing if carrier.is_datagram => (SessionPhase::Over(probing.before), None),
+                    Probed::Nothing if !can_watch(carrier) => (SessionPhase::Over(probing.before), None),
                     Probed::Nothing => {
-                        let (before, kept) = ((probing.before, probing.others), probing.earlier());
-                        return self.watch(carrier, before, &kept, data, out, counters);
+                        let (watching, watched) = probing.watch(carrier);
+                        *self = SessionPhase::Watching(watching);
+                        return self.watched(carrier, watched, out, counters);
                     }
                     Probed::Certain(protocol) => {
-                        let kept = (std::mem::take(&mut probing.bytes), std::mem::take(&mut probing.pieces));
+                        let kept = probing.behind(data.from, 0);
                         (certain(carrier.plan, probing.before, protocol), Some(kept))
                     }
                 };
                 *self = next;
-                if let Some((bytes, pieces)) = replayed {
-                    self.replay(carrier, &bytes, pieces, out, counters);
+                if let Some(kept) = replayed {
+                    self.replay(carrier, kept, out, counters);
                 }
             }
         }
@@ -276,19 +291,25 @@ impl SessionPhase {
             }
             // A datagram that was cut off or is missing does not affect the others.
             SessionPhase::Fresh(..) | SessionPhase::Probing(_) if carrier.is_datagram => {}
-            SessionPhase::Fresh(before, skipped) => match carrier.forced.filter(|_| before.is_empty()) {
-                Some(protocol) => {
-                    *self = certain(carrier.plan, *before, protocol);
-                    self.gap(carrier, (from, length_bytes), out, counters);
-                }
-                None => {
-                    let before = (*before, *skipped);
-                    self.watch_behind(carrier, before, &[], (from, length_bytes));
-                }
-            },
+            SessionPhase::Fresh(before, _)
+                if let Some(protocol) = carrier.forced.filter(|_| before.is_empty()) =>
+            {
+                *self = certain(carrier.plan, *before, protocol);
+                self.gap(carrier, (from, length_bytes), out, counters);
+            }
+            SessionPhase::Fresh(before, _) if !can_watch(carrier) => *self = SessionPhase::Over(*before),
+            SessionPhase::Probing(probing) if !can_watch(carrier) => {
+                *self = SessionPhase::Over(probing.before)
+            }
+            SessionPhase::Fresh(before, passed) => {
+                let mut watching = Watching::begin(*before, *passed, carrier.plan.limits.late_bytes_max);
+                watching.gap(from, length_bytes);
+                *self = SessionPhase::Watching(watching);
+            }
             SessionPhase::Probing(probing) => {
-                let (before, kept) = ((probing.before, probing.others), std::mem::take(&mut **probing));
-                self.watch_behind(carrier, before, &kept.all(), (from, length_bytes));
+                let (mut watching, _) = probing.watch(carrier);
+                watching.gap(from, length_bytes);
+                *self = SessionPhase::Watching(watching);
             }
             SessionPhase::Watching(watching) => {
                 if !watching.gap(from, length_bytes) {
@@ -296,50 +317,6 @@ impl SessionPhase {
                 }
             }
         }
-    }
-
-    /// No protocol recognised these bytes: waits for further chances.
-    fn watch(
-        &mut self,
-        carrier: &Carrier<'_>,
-        (before, skipped): (Recognised, u8),
-        kept: &[Kept],
-        data: &Data<'_>,
-        out: &mut Yielded,
-        counters: &mut SessionCounters,
-    ) {
-        if !can_watch(carrier) {
-            *self = SessionPhase::Over(before);
-            return;
-        }
-        let mut watching = Watching::begin(before, skipped, carrier.plan.limits.late_bytes_max);
-        for piece in kept {
-            watching.take(&piece.data(), true);
-        }
-        let is_next = kept.last().is_some_and(|last| last.from != data.from);
-        let watched = watching.take(data, !is_next);
-        *self = SessionPhase::Watching(watching);
-        self.watched(carrier, watched, out, counters);
-    }
-
-    /// As [`watch`](Self::watch), for a stream with a gap.
-    fn watch_behind(
-        &mut self,
-        carrier: &Carrier<'_>,
-        (before, skipped): (Recognised, u8),
-        kept: &[Kept],
-        (from, length_bytes): (Direction, u64),
-    ) {
-        if !can_watch(carrier) {
-            *self = SessionPhase::Over(before);
-            return;
-        }
-        let mut watching = Watching::begin(before, skipped, carrier.plan.limits.late_bytes_max);
-        for piece in kept {
-            watching.take(&piece.data(), true);
-        }
-        watching.gap(from, length_bytes);
-        *self = SessionPhase::Watching(watching);
     }
 
     /// Acts on what a watched stream said.
@@ -355,7 +332,7 @@ impl SessionPhase {
             Watched::Nothing => {}
             Watched::Over => *self = SessionPhase::Over(watching.before),
             Watched::Begins(turn) => {
-                *self = SessionPhase::Fresh(watching.before, watching.skipped + 1);
+                *self = SessionPhase::Fresh(watching.before, watching.passed + 1);
                 self.take_turn(carrier, &turn, out, counters);
             }
             Watched::Probe => {
@@ -364,21 +341,19 @@ impl SessionPhase {
                 let late = *carrier.probed & carrier.plan.sessions.late();
                 match probe(carrier, &late, opening(carrier, &data)) {
                     Probed::Certain(protocol) => {
-                        let (before, turns) = (watching.before, watching.recognised());
-                        *self = certain(carrier.plan, before, protocol);
-                        if let [earlier, _] = &turns[..] {
-                            self.take_turn(carrier, earlier, out, counters);
-                            // The parser gave up: what was before is not of its protocol.
+                        let before = watching.before;
+                        let begun = certain(carrier.plan, before, protocol);
+                        let SessionPhase::Watching(watching) = std::mem::replace(self, begun) else { return };
+                        let (earlier, turn) = watching.into_turns();
+                        if let Some(earlier) = earlier {
+                            self.take_turn(carrier, &earlier, out, counters);
+                            // The parser gave up: the turn before is not of its protocol.
                             if !matches!(self, SessionPhase::Parsing(..) | SessionPhase::Tunnel(_)) {
                                 *self = certain(carrier.plan, before, protocol);
                                 self.gap(carrier, (earlier.from, earlier.length_bytes()), out, counters);
                             }
                         }
-                        turns
-                            .iter()
-                            .last()
-                            .into_iter()
-                            .for_each(|turn| self.take_turn(carrier, turn, out, counters));
+                        self.take_turn(carrier, &turn, out, counters);
                     }
                     Probed::Unsure(_) if watching.turn.bytes.len() > carrier.plan.limits.probe_bytes_max => {
                         watching.refuse_turn();
@@ -415,8 +390,7 @@ impl SessionPhase {
     fn replay(
         &mut self,
         carrier: &Carrier<'_>,
-        bytes: &[Vec<u8>; 2],
-        pieces: Vec<(Direction, Timestamp, u32)>,
+        (bytes, pieces): Pieces,
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
@@ -623,8 +597,13 @@ impl Tunnel {
 /// Datagrams that may remain unrecognised before a flow is given up. Besides a recognised protocol, some
 /// datagrams may be encrypted. Before one is recognised, some may be keep-alives, junk, or the rest of an
 /// earlier connection; most datagram flows carry no known protocol, and each probe costs time.
-fn others_max(before: Recognised) -> u8 {
+fn passed_max(before: Recognised) -> u8 {
     if before.is_empty() { 8 } else { 64 }
+}
+
+/// The header of a proxy with which a direction of a stream begins, in front of every protocol.
+fn front(carrier: &Carrier<'_>, passed: u8, bytes: &[u8]) -> Front {
+    if carrier.is_datagram || passed >= BEGINNINGS_MAX { Front::None } else { proxy_header::find(bytes) }
 }
 
 /// Calls a parser, and numbers the sessions that it completes with the protocol.
@@ -689,8 +668,8 @@ fn certain(plan: &Plan, before: Recognised, protocol: usize) -> SessionPhase {
 }
 
 impl Probing {
-    fn begin(before: Recognised, others: u8, candidates: ProtocolSet, data: &Data<'_>) -> Box<Self> {
-        let mut probing = Self { before, others, candidates, ..Self::default() };
+    fn begin(before: Recognised, passed: u8, candidates: ProtocolSet, data: &Data<'_>) -> Box<Self> {
+        let mut probing = Self { before, passed, candidates, ..Self::default() };
         probing.keep(data);
         Box::new(probing)
     }
@@ -700,23 +679,31 @@ impl Probing {
         self.pieces.push((data.from, data.time, data.bytes.len() as u32));
     }
 
-    /// The kept pieces.
-    fn all(&self) -> Vec<Kept> {
-        let mut at = [0; 2];
-        let kept = |&(from, time, length): &(Direction, Timestamp, u32)| {
-            let at = &mut at[from as usize];
-            let bytes = self.bytes[from as usize][*at..*at + length as usize].to_vec();
-            *at += length as usize;
-            Kept { from, time, bytes }
-        };
-        self.pieces.iter().map(kept).collect()
+    /// The kept pieces of a stream as those of one that no protocol recognised, and what the last piece says.
+    fn watch(&self, carrier: &Carrier<'_>) -> (Box<Watching>, Watched) {
+        let mut watching = Watching::begin(self.before, self.passed, carrier.plan.limits.late_bytes_max);
+        let mut watched = Watched::Nothing;
+        let mut rest = self.bytes.each_ref().map(Vec::as_slice);
+        for &(from, time, length) in &self.pieces {
+            let (bytes, behind) = rest[from as usize].split_at(length as usize);
+            rest[from as usize] = behind;
+            watched = watching.take(&Data { from, time, bytes, is_datagram: false });
+        }
+        (watching, watched)
     }
 
-    /// The kept pieces, without the last one.
-    fn earlier(&self) -> Vec<Kept> {
-        let mut kept = self.all();
-        kept.pop();
-        kept
+    /// Takes what is kept, without the first bytes of a direction.
+    fn behind(&mut self, from: Direction, length: usize) -> Pieces {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes[from as usize].drain(..length);
+        let mut left = length as u32;
+        for (_, _, of_piece) in pieces.iter_mut().filter(|piece| piece.0 == from) {
+            let skipped = left.min(*of_piece);
+            *of_piece -= skipped;
+            left -= skipped;
+        }
+        (bytes, pieces)
     }
 
     /// Whether more bytes of a direction are kept than probes may inspect.

@@ -3,7 +3,6 @@
 //! (STARTTLS of LDAP, SOCKS, a PROXY header). So one refusal is not final: each change of direction, and each
 //! gap, is a further chance, for protocols with distinctive first bytes only.
 
-use crate::proxy_header;
 use crate::recognised::Recognised;
 use weir_packet::Timestamp;
 use weir_sessions::{Data, Direction};
@@ -11,8 +10,9 @@ use weir_sessions::{Data, Direction};
 /// Changes of direction, after which a stream is given up.
 const TURNS_MAX: u8 = 16;
 
-/// Beginnings that are skipped: a header of each of two proxies.
-const SKIPPED_MAX: u8 = 2;
+/// Beginnings of a stream that are passed over: the headers of two proxies, or one and the byte of a
+/// keep-alive.
+pub(crate) const BEGINNINGS_MAX: u8 = 2;
 
 /// Bytes of a turn that are kept once it will not be probed: the parser of the answer may need the request.
 /// Further ones are a gap.
@@ -41,7 +41,7 @@ pub(crate) struct Turn {
 pub(crate) enum Watched {
     /// The bytes of this turn so far are to be probed.
     Probe,
-    /// The beginning of the stream is no part of it: what is left is a stream of its own.
+    /// The first byte is no part of the stream: what is left is probed anew.
     Begins(Turn),
     /// The piece says nothing.
     Nothing,
@@ -57,21 +57,21 @@ pub(crate) struct Watching {
     pub earlier: Option<Turn>,
     pub turn: Turn,
     turns: u8,
-    /// Beginnings of the stream that were no part of it.
-    pub skipped: u8,
+    /// Beginnings of the stream that were passed over.
+    pub passed: u8,
     /// Bytes until the stream is given up.
     left_bytes: u64,
 }
 
 impl Watching {
-    /// A stream whose first turn no protocol recognised.
-    pub fn begin(before: Recognised, skipped: u8, left_bytes: u64) -> Box<Self> {
-        let turn = Turn::new(Direction::Originator);
-        Box::new(Self { before, earlier: None, turn, turns: 0, skipped, left_bytes })
+    /// A stream whose first turn no protocol recognised. `passed`: beginnings that were passed over.
+    pub fn begin(before: Recognised, passed: u8, left_bytes: u64) -> Box<Self> {
+        let turn = Turn { is_open: false, ..Turn::new(Direction::Originator) };
+        Box::new(Self { before, earlier: None, turn, turns: 0, passed, left_bytes })
     }
 
-    /// Takes the next bytes. `is_refused`: they were probed already.
-    pub fn take(&mut self, data: &Data<'_>, is_refused: bool) -> Watched {
+    /// Takes the next bytes. Those of the first turn were probed already.
+    pub fn take(&mut self, data: &Data<'_>) -> Watched {
         let Some(left_bytes) = self.left_bytes.checked_sub(data.bytes.len() as u64) else {
             return Watched::Over;
         };
@@ -84,14 +84,11 @@ impl Watching {
         }
         self.turn.from = data.from;
         self.turn.push_bytes(data);
-        if self.turns == 0 && self.skipped < SKIPPED_MAX {
-            match self.turn.stream_behind() {
-                Some(turn) => return Watched::Begins(turn),
-                None if is_refused => self.turn.is_open = false,
-                None => {}
-            }
-        } else if is_refused {
-            self.turn.is_open = false;
+        if self.turns == 0
+            && self.passed < BEGINNINGS_MAX
+            && let Some(turn) = self.turn.without_keep_alive()
+        {
+            return Watched::Begins(turn);
         }
         if self.turn.is_open {
             return Watched::Probe;
@@ -106,7 +103,8 @@ impl Watching {
         self.turn.trim();
     }
 
-    /// Takes a gap, which begins a turn. Returns `false` if the stream is given up.
+    /// Notes that bytes are missing. What follows them is a turn of its own, and is probed. Returns `false` if
+    /// there were too many turns: the stream is given up.
     pub fn gap(&mut self, from: Direction, bytes: u64) -> bool {
         let is_new = self.turn.from != from || !self.turn.bytes.is_empty();
         if is_new && !self.turn.parts.is_empty() {
@@ -123,15 +121,11 @@ impl Watching {
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// The turns that a parser takes once the last one is recognised: an answer with what it answers, a
+    /// The turns that a parser takes once the last one is recognised: an answer with the turn that it answers, a
     /// request alone, and the first words of both sides together.
-    pub fn recognised(&mut self) -> Vec<Turn> {
+    pub fn into_turns(self) -> (Option<Turn>, Turn) {
         let is_answer = self.turn.from == Direction::Responder || self.turns == 1;
-        let earlier = self.earlier.take().filter(|_| is_answer);
-        earlier
-            .into_iter()
-            .chain([std::mem::replace(&mut self.turn, Turn::new(Direction::Originator))])
-            .collect()
+        (self.earlier.filter(|_| is_answer), self.turn)
     }
 }
 
@@ -181,14 +175,12 @@ impl Turn {
         self.parts.iter().map(of).sum()
     }
 
-    /// Without the beginning that is no part of the stream, if there is one: a PROXY header, or the byte of a
-    /// keep-alive (RFC 9293, section 3.8.4), with which a capture may begin.
-    fn stream_behind(&self) -> Option<Self> {
-        let skipped = match self.parts.first() {
-            Some(Part::Bytes(_, 1)) if self.bytes[0] == 0 && !proxy_header::may_begin(&self.bytes) => 1,
-            _ => proxy_header::length(&self.bytes)?,
-        };
-        let mut rest = Self { bytes: self.bytes[skipped..].to_vec(), ..Self::new(self.from) };
+    /// Without the first byte, if that is the one of a keep-alive (RFC 9293, section 3.8.4), with which a capture
+    /// may begin, and there are others.
+    fn without_keep_alive(&self) -> Option<Self> {
+        let [0, rest @ ..] = &self.bytes[..] else { return None };
+        let skipped = 1;
+        let mut rest = Self { bytes: (!rest.is_empty()).then(|| rest.to_vec())?, ..Self::new(self.from) };
         let mut at = 0;
         for part in &self.parts {
             match *part {
@@ -220,18 +212,18 @@ mod tests {
     #[test]
     fn each_change_of_direction_is_a_chance_and_their_number_is_bounded() {
         let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
-        assert!(matches!(watching.take(&data(ORIGINATOR, b"what"), true), Watched::Nothing));
-        assert!(matches!(watching.take(&data(ORIGINATOR, b"ever"), false), Watched::Nothing));
-        assert!(matches!(watching.take(&data(RESPONDER, b"HTT"), false), Watched::Probe));
-        assert!(matches!(watching.take(&data(RESPONDER, b"P/1.1"), false), Watched::Probe));
-        let turns: Vec<_> = watching.recognised().into_iter().map(|turn| turn.bytes).collect();
-        assert_eq!(turns, [b"whatever".to_vec(), b"HTTP/1.1".to_vec()]);
+        assert!(matches!(watching.take(&data(ORIGINATOR, b"what")), Watched::Nothing));
+        assert!(matches!(watching.take(&data(ORIGINATOR, b"ever")), Watched::Nothing));
+        assert!(matches!(watching.take(&data(RESPONDER, b"HTT")), Watched::Probe));
+        assert!(matches!(watching.take(&data(RESPONDER, b"P/1.1")), Watched::Probe));
+        let (earlier, turn) = watching.into_turns();
+        assert_eq!((&earlier.unwrap().bytes[..], &turn.bytes[..]), (&b"whatever"[..], &b"HTTP/1.1"[..]));
 
         let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
         let mut chances = 0;
         for turn in 0..100 {
             let from = if turn % 2 == 0 { ORIGINATOR } else { RESPONDER };
-            chances += u8::from(matches!(watching.take(&data(from, b"?"), turn == 0), Watched::Probe));
+            chances += u8::from(matches!(watching.take(&data(from, b"?")), Watched::Probe));
         }
         assert_eq!(chances, TURNS_MAX);
     }
@@ -240,13 +232,13 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
         let long = vec![7; 3000];
-        watching.take(&data(ORIGINATOR, &long), true);
-        watching.take(&data(ORIGINATOR, &long), false);
+        watching.take(&data(ORIGINATOR, &long));
+        watching.take(&data(ORIGINATOR, &long));
         assert_eq!(watching.turn.bytes.len(), KEPT_BYTES_MAX);
         let parts = &watching.turn.parts;
         assert!(matches!(parts[..], [Part::Bytes(_, KEPT_BYTES_MAX), Part::Gap(4976)]), "{parts:?}");
         let more = vec![7; 4001];
-        assert!(matches!(watching.take(&data(RESPONDER, &more), false), Watched::Over));
+        assert!(matches!(watching.take(&data(RESPONDER, &more)), Watched::Over));
     }
 
     #[test]
@@ -261,21 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_header_and_the_byte_of_a_keep_alive_are_no_part_of_the_stream() {
-        for pieces in [
-            &[&b"PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\nGET"[..]][..],
-            &[b"PROXY UNKNO", b"WN\r", b"\nGET"],
-            &[b"\0", b"GET"],
-        ] {
+    fn the_byte_of_a_keep_alive_is_no_part_of_the_stream() {
+        for pieces in [&[&b"\0"[..], b"GET"][..], &[b"\0GET"], &[b"\0G", b"ET"]] {
             let mut watching = Watching::begin(Recognised::default(), 0, 10_000);
-            let mut rest = vec![];
-            for piece in pieces {
-                if let Watched::Begins(turn) = watching.take(&data(ORIGINATOR, piece), true) {
-                    rest = turn.bytes;
-                    assert_eq!(turn.parts.len(), 1);
-                }
-            }
-            assert_eq!(rest, b"GET");
+            let first = pieces.iter().find_map(|piece| match watching.take(&data(ORIGINATOR, piece)) {
+                Watched::Begins(turn) => Some(turn.bytes),
+                _ => None,
+            });
+            assert!(first.is_some_and(|rest| b"GET".starts_with(&rest[..])), "{pieces:?}");
         }
     }
 }
