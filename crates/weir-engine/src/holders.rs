@@ -8,6 +8,7 @@
 
 use crate::flow_ref::FlowRef;
 use std::collections::VecDeque;
+use weir_memory::checked;
 
 /// Maximum number of entries that one search for a victim visits. The longest idle flow of those is the
 /// victim.
@@ -52,7 +53,7 @@ pub(crate) struct Holders {
 impl Holders {
     /// Enters a flow that is not in the list. `false` if the system has no memory for the entry.
     pub fn enter(&mut self, flow: FlowRef, first_packet: u64, now: i64) -> bool {
-        let has_room = self.list.try_reserve(1).is_ok();
+        let has_room = checked(|| self.list.try_reserve(1)).is_ok();
         if has_room {
             self.list.push_back(Holder { flow, first_packet, seen: now });
         }

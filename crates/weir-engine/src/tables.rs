@@ -20,6 +20,7 @@ use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
 use weir_ir::key::KeyEnds;
 use weir_sessions::ProtocolSet;
 
+use weir_memory::checked;
 use weir_packet::Direction;
 
 /// Bytes of a flow in lists beside its table: of flows whose time has passed, of all flows at the end of a
@@ -131,7 +132,7 @@ impl TableState {
         let flows = self.flows.ids() as usize + GRANT_FLOWS;
         if self.layout.delivers {
             let more = flows.saturating_sub(self.sessions.len());
-            self.sessions.try_reserve(more).map_err(|_| Full)?;
+            checked(|| self.sessions.try_reserve(more)).map_err(|_| Full)?;
         }
         self.wheel.reserve(flows).map_err(|_| Full)?;
         self.flows.grant()

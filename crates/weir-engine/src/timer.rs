@@ -10,6 +10,7 @@
 //! compare times at the lookup; the wheel finds flows that are not looked up.
 
 use crate::table::FlowId;
+use weir_memory::checked;
 
 /// The length of a tick in nanoseconds: 2²⁶.
 pub const TICK_NS: i64 = 1 << TICK_SHIFT;
@@ -77,7 +78,7 @@ impl TimerWheel {
     /// # Errors
     /// If the system has no memory.
     pub(crate) fn reserve(&mut self, flows: usize) -> Result<(), std::collections::TryReserveError> {
-        self.nodes.try_reserve(flows.saturating_sub(self.nodes.len()))
+        checked(|| self.nodes.try_reserve(flows.saturating_sub(self.nodes.len())))
     }
 
     /// Schedules a visit of the flow soon after `deadline` (nanoseconds since 1970). An earlier visit stays

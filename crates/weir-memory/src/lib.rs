@@ -31,7 +31,7 @@ mod reserve;
 pub use count::{is_counting, live_bytes};
 pub use counted::Counted;
 pub use foreign::Foreign;
-pub use reserve::keep_reserve;
+pub use reserve::{checked, keep_reserve};
 
 #[cfg(test)]
 mod tests {

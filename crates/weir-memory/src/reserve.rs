@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -49,6 +50,7 @@ pub fn keep_reserve(end: impl Fn() + Send + Sync + 'static) -> bool {
     false
 }
 
+/// The layout of a reserve of so many bytes, which are too few for an error.
 fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 16).unwrap_or(Layout::new::<u128>())
 }
@@ -63,10 +65,24 @@ fn release() -> bool {
     !reserve.is_null()
 }
 
+thread_local! {
+    /// A refusal concerns only whoever asks.
+    static IS_CHECKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls `ask`, whose requests may be refused: a refusal is returned at once, and the reserve stays. For
+/// `try_reserve` and the like, where the caller does without the memory.
+pub fn checked<T>(ask: impl FnOnce() -> T) -> T {
+    let before = IS_CHECKED.replace(true);
+    let answer = ask();
+    IS_CHECKED.set(before);
+    answer
+}
+
 /// Repeats a request that the system has refused. Null if it is refused without the reserve, too.
 #[cold]
 pub(crate) fn repeat(request: impl Fn() -> *mut u8) -> *mut u8 {
-    let Some(end) = END.get() else { return null_mut() };
+    let Some(end) = END.get().filter(|_| !IS_CHECKED.get()) else { return null_mut() };
     if release() {
         end();
     }
@@ -84,7 +100,6 @@ pub(crate) fn repeat(request: impl Fn() -> *mut u8) -> *mut u8 {
 mod tests {
     use super::*;
     use crate::Counted;
-    use std::cell::Cell;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
@@ -123,6 +138,9 @@ mod tests {
         assert!(!keep_reserve(|| ()), "one reserve is enough");
         let layout = Layout::new::<[u64; 100]>();
         IS_FULL.set(true);
+        // SAFETY: the layout has a size.
+        assert!(checked(|| unsafe { Counted(Limited).alloc(layout) }).is_null());
+        assert_eq!(told.load(Ordering::Relaxed), 0, "whoever asks does without");
         for _ in 0..2 {
             // SAFETY: the layout has a size.
             let memory = unsafe { Counted(Limited).alloc(layout) };

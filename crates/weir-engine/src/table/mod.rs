@@ -28,6 +28,7 @@ use buckets::Buckets;
 use hash::KeyHash;
 use slab::Slab;
 use std::fmt;
+use weir_memory::checked;
 
 /// Whether two keys are equal. Inlined for five words, the usual size: `==` would call `bcmp`.
 #[inline(always)]
@@ -177,7 +178,7 @@ impl FlowTable {
     /// [`Full`] if the system has no memory for the list of free entries.
     pub(crate) fn grant(&mut self) -> Result<(), Full> {
         // Every entry may be free at the same time.
-        self.free.try_reserve(self.granted + GRANT_FLOWS).map_err(|_| Full)?;
+        checked(|| self.free.try_reserve(self.granted + GRANT_FLOWS)).map_err(|_| Full)?;
         self.granted += GRANT_FLOWS;
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::FlowId;
 use super::header::{FIXED_BYTES, Header};
 use super::memory::{Plain, Zeroed, prefetch};
 use std::ptr::{self, NonNull};
+use weir_memory::checked;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
@@ -80,8 +81,9 @@ impl Slab {
         let id = self.length;
         if (id >> CHUNK_SHIFT) as usize == self.chunks.len() {
             let lines = self.stride_lines << CHUNK_SHIFT;
-            self.chunks.try_reserve(1).ok()?;
-            self.chunks.push(Zeroed::new(lines, !self.chunks.is_empty())?);
+            checked(|| self.chunks.try_reserve(1)).ok()?;
+            let is_later = !self.chunks.is_empty();
+            self.chunks.push(checked(|| Zeroed::new(lines, is_later))?);
         }
         self.length += 1;
         Some(FlowId(id))

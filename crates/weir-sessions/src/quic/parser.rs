@@ -38,17 +38,33 @@ const FAILURES_MAX: u32 = 64;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
 
-/// Connections on the same ports whose ids are known.
-const CONNECTIONS_KNOWN_MAX: usize = 8;
+/// Earlier connections on the same ports whose beginnings are known.
+const EARLIER_MAX: usize = 8;
 
-/// The connection of a datagram.
+/// The connection that a datagram belongs to.
 enum Whose {
-    /// The one whose handshake is read.
+    /// The one whose handshake is read, as far as can be told.
     This,
     /// One before.
     Earlier,
     /// One that begins.
     Another,
+}
+
+/// What the Initials of a connection's client have in common.
+struct Beginning {
+    client: Direction,
+    /// The connection id of the first one, until the server has chosen its own (RFC 9000, section 7.2).
+    first_id: Vec<u8>,
+    /// The client's own id, which may be empty.
+    client_id: Vec<u8>,
+}
+
+impl Beginning {
+    fn has(&self, packet: &LongPacket<'_>) -> bool {
+        packet.destination_id == self.first_id
+            || packet.source_id == self.client_id && !self.client_id.is_empty()
+    }
 }
 
 /// Keys, and the inputs of their derivation.
@@ -78,11 +94,10 @@ pub struct QuicParser {
     is_done: bool,
     /// The handshake was yielded, and so many datagrams have come since.
     after: Option<u32>,
-    /// Of the connections on these ports, this one last, the connection ids by which the client's Initials
-    /// are known: the first one, and the client's own, which every Initial of the client has.
-    known_ids: Vec<[Vec<u8>; 2]>,
-    /// The client's ids of this connection are the last ones of these.
-    is_identified: bool,
+    /// Of this connection, once an Initial of its client is read.
+    beginning: Option<Beginning>,
+    /// Of connections before on the same ports, the last one last.
+    earlier: Vec<Beginning>,
 }
 
 impl SessionParser for QuicParser {
@@ -98,13 +113,7 @@ impl SessionParser for QuicParser {
             Whose::This => {}
             // A repeated beginning, or a late part of one that was given up.
             Whose::Earlier => return Progress::Wanted,
-            Whose::Another => {
-                self.is_done = true;
-                self.settle(sessions);
-                let known_ids = std::mem::take(&mut self.known_ids);
-                *self = Self { cut_off: self.cut_off, datagrams: 1, known_ids, ..Self::default() };
-                self.handshake.time = data.time;
-            }
+            Whose::Another => self.begin_another(data, sessions),
         }
         if let Some(after) = &mut self.after {
             *after += 1;
@@ -203,12 +212,11 @@ impl QuicParser {
             self.handshake.client = from;
             self.handshake.initial_destination_id.get_or_insert_with(|| packet.destination_id.to_vec());
             self.handshake.client_id = Some(packet.source_id.to_vec());
-            if !std::mem::replace(&mut self.is_identified, true) {
-                if self.known_ids.len() == CONNECTIONS_KNOWN_MAX {
-                    self.known_ids.remove(0);
-                }
-                self.known_ids.push([packet.destination_id, packet.source_id].map(<[u8]>::to_vec));
-            }
+            self.beginning.get_or_insert_with(|| Beginning {
+                client: from,
+                first_id: packet.destination_id.to_vec(),
+                client_id: packet.source_id.to_vec(),
+            });
             self.handshake.token_bytes = token.len();
         } else {
             self.handshake.server_id = Some(packet.source_id.to_vec());
@@ -308,16 +316,16 @@ impl QuicParser {
         self.streams = Default::default();
         self.keys = Vec::new();
         self.kept_bytes = 0;
-        // After a lost beginning, nothing tells another connection from this one.
-        self.after = self.is_identified.then_some(0);
+        // Without a beginning, nothing tells another connection from this one.
+        self.after = self.beginning.is_some().then_some(0);
         if self.after.is_some() { Progress::Wanted } else { Progress::Done }
     }
 
-    /// Whose a datagram is. Another connection begins with an Initial to an unknown connection id, without a
-    /// token, which the keys of that id open. The client's own id differs as well: it stays the same when
-    /// a server's Retry or first Initial changes the other one (RFC 9000, section 7.2).
+    /// The connection that a datagram belongs to. A new one begins with an Initial of the client that has neither
+    /// the first nor the client's id of a known connection, has no token, and is decrypted by the keys of its own
+    /// id. (The Initial after a Retry has a token.)
     fn whose(&self, data: &Data<'_>) -> Whose {
-        let Some((current, earlier)) = self.known_ids.split_last().filter(|_| self.is_identified) else {
+        let Some(beginning) = self.beginning.as_ref().filter(|known| known.client == data.from) else {
             return Whose::This;
         };
         let is_long = data.bytes.first().is_some_and(|first| !is_short(*first));
@@ -325,18 +333,30 @@ impl QuicParser {
             return Whose::This;
         };
         let Kind::Initial { token: [], number_at } = packet.kind else { return Whose::This };
-        let is_of = |[first, client]: &[Vec<u8>; 2]| {
-            packet.destination_id == first || packet.source_id == client && !client.is_empty()
-        };
-        if is_of(current) {
+        if beginning.has(&packet) {
             return Whose::This;
         }
-        if earlier.iter().any(is_of) {
+        if self.earlier.iter().any(|known| known.has(&packet)) {
             return Whose::Earlier;
         }
         let version = version::find(packet.version);
         let keys = version.map(|version| InitialKeys::derive(version, packet.destination_id));
         let opens = keys.is_some_and(|keys| keys.client.open(packet.bytes, number_at, 0).is_some());
         if opens { Whose::Another } else { Whose::This }
+    }
+
+    /// Yields this handshake, if it is not yielded yet, and reads that of another connection from now on.
+    fn begin_another(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) {
+        // The rest of a hello in several Initials, between which the other connection begins, is not read.
+        self.cut_off.sessions += u64::from(self.after.is_none() && self.handshake.client_hello.is_none());
+        self.is_done = true;
+        self.settle(sessions);
+        let mut earlier = std::mem::take(&mut self.earlier);
+        if earlier.len() == EARLIER_MAX {
+            earlier.remove(0);
+        }
+        earlier.extend(self.beginning.take());
+        *self = Self { cut_off: self.cut_off, datagrams: 1, earlier, ..Self::default() };
+        self.handshake.time = data.time;
     }
 }
