@@ -188,3 +188,24 @@ impl DumpQueue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(name: &str) -> DumpParams {
+        DumpParams { name: name.into(), filter: String::new(), from: Timestamp(0), reason: String::new() }
+    }
+
+    #[test]
+    fn a_dump_that_is_left_behind_ends_in_silence_unless_somebody_asks_for_more() {
+        let mut queue = DumpQueue::default();
+        let later = Instant::now().checked_add(Duration::from_secs(3600));
+        ["left", "kept"].iter().for_each(|name| queue.push(params(name), later));
+        queue.leave("left");
+        queue.leave("unknown");
+        assert_eq!(["left", "kept", "unknown"].map(|name| queue.is_left(name)), [true, false, false]);
+        assert!(!queue.is_over("left"), "its packets may still come");
+        assert!(queue.extend("left", later) && !queue.is_left("left"));
+    }
+}

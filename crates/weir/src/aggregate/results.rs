@@ -315,6 +315,9 @@ mod tests {
     use super::*;
     use crate::Compiler;
     use crate::aggregate::RecordSource;
+    use std::sync::Mutex;
+    use weir_aggregate::Record;
+    use weir_pipeline::Counts;
 
     const SECOND: i64 = 1_000_000_000;
 
@@ -331,6 +334,35 @@ mod tests {
             other => panic!("no time: {other:?}"),
         };
         (0..batch.rows()).map(start).collect()
+    }
+
+    /// A worker at its end reports the largest time; a window of 1 024 s is not reported for a thousand seconds more.
+    #[test]
+    fn no_window_follows_the_one_that_the_last_record_ends() {
+        let compiler = Compiler::default();
+        let (over, of) = ("count() over 1024s every 1s", RecordSource::Packets);
+        let made = Aggregation::of(&compiler, over, of, usize::MAX).expect("an aggregate");
+        let mut aggregator = Aggregator::new(Arc::clone(&made.plan), made.seed);
+        for second in [5_000, 5_002] {
+            let (key, inputs) = (&[][..], &[][..]);
+            let time_ns = second * SECOND;
+            aggregator.record(&Record { time_ns, order: 0, key, key_present: 0, inputs, inputs_present: 0 });
+        }
+        let mut panes = vec![];
+        aggregator.signal(Signal::End, &mut panes);
+        let reports: Vec<Report> = panes.into_iter().map(Report::Pane).collect();
+        let end = PipelinePart {
+            worker: 0,
+            workers: 1,
+            time: i64::MAX,
+            restarts: 0,
+            items: Mutex::new(Box::new(reports)),
+            counts: Counts::new(),
+        };
+        let mut rows = AggregateRows::new(&made, compiler.stack(), None);
+        let first = |last: i64| last - 1023;
+        assert_eq!(seconds(|each| rows.take_part(&end, each)), [first(5_000), first(5_001), first(5_002)]);
+        assert_eq!(seconds(|each| rows.finish(each)), [0; 0]);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use crate::properties::drive::{MemoryPacket, all_sessions, ask, compile, rows};
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 use weir::packet::Direction;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::stream::{OverloadParams, StreamParams};
-use weir::{Ask, Compiler, Counters, Limits, Options, Want};
+use weir::{Ask, Compiled, Compiler, Counters, Limits, Options, Want};
 use weir_testing::Random;
 use weir_testing::conversation::{Act, Conversation, Step};
 use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
@@ -31,10 +32,14 @@ fn hello(kind: u8, bytes: usize) -> Vec<u8> {
 
 /// Handshakes found, and the counters.
 fn found(mut packets: Vec<MemoryPacket>) -> (u64, Counters) {
-    let compiler = Compiler::default();
-    let compiled = compile(&compiler, &[ask("", all_sessions())], &Options::default());
+    static PROGRAM: OnceLock<(Compiler, Compiled)> = OnceLock::new();
+    let (compiler, compiled) = PROGRAM.get_or_init(|| {
+        let compiler = Compiler::default();
+        let compiled = compile(&compiler, &[ask("", all_sessions())], &Options::default());
+        (compiler, compiled)
+    });
     give_times(&mut Random::new(1), &mut packets);
-    let outcome = rows(&compiler, &compiled, &packets, 1).1;
+    let outcome = rows(compiler, compiled, &packets, 1).1;
     (outcome.matched[0], outcome.counters)
 }
 
@@ -123,13 +128,11 @@ fn blank_lines_before_the_first_line_hide_no_text_protocol() {
     assert!(tried > 15, "{tried} conversations");
 }
 
-/// The conversations over TCP of the corpus, in protocols that are recognised behind other bytes, that come
-/// whole.
-fn late_conversations() -> Vec<(String, Conversation)> {
+/// The conversations over TCP of the corpus that come whole, in these protocols.
+fn whole_conversations(protocols: ProtocolSet) -> Vec<(String, Conversation)> {
     let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus"));
-    let registry = SessionRegistry::builtin();
-    let names: Vec<&str> = registry.names(registry.late()).collect();
-    let files = names.iter().flat_map(|name| fs::read_dir(corpus.join(name)).expect("it has seeds"));
+    let names: Vec<&str> = SessionRegistry::builtin().names(protocols).collect();
+    let files = names.iter().flat_map(|name| fs::read_dir(corpus.join(name)).into_iter().flatten());
     let paths = files.map(|entry| entry.unwrap().path());
     let talks = paths.filter(|path| path.extension().is_some_and(|e| e == "talk"));
     let parsed = talks.map(|path| {
@@ -139,7 +142,6 @@ fn late_conversations() -> Vec<(String, Conversation)> {
     let is_whole = |talk: &Conversation| {
         !talk.is_datagram && talk.steps.iter().all(|step| matches!(step.act, Act::Send(_)))
     };
-    // Handshakes and requests that are recognised by themselves.
     parsed.filter(|(_, talk)| is_whole(talk) && found(conversation(talk, b"")).0 > 0).collect()
 }
 
@@ -157,7 +159,7 @@ fn behind(talk: &Conversation, words: &[&[u8]]) -> Conversation {
 /// SOCKS, STARTTLS of protocols that Weir does not know, and anything else.
 #[test]
 fn a_protocol_is_recognised_behind_others() {
-    let talks = late_conversations();
+    let talks = whole_conversations(SessionRegistry::builtin().late());
     assert!(talks.len() > 15, "{} conversations", talks.len());
     let socks: [&[u8]; 4] =
         [&[5, 1, 0], &[5, 0], &[5, 1, 0, 1, 1, 2, 3, 4, 1, 187], &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]];
@@ -180,25 +182,63 @@ fn a_protocol_is_recognised_behind_others() {
     assert_eq!(missing, Vec::<String>::new());
 }
 
-/// The PROXY protocol, whose headers come in any number of segments.
+/// The PROXY protocol, whose headers come in any number of segments, in front of every protocol; also those in which the
+/// server speaks first.
 #[test]
 fn a_proxy_header_hides_no_protocol() {
     let two = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &[9; 12]].concat();
-    for (name, talk) in late_conversations() {
-        if talk.steps[0].from != Direction::Originator {
-            continue;
-        }
+    let talks = whole_conversations(SessionRegistry::builtin().where_(|_| true));
+    assert!(talks.len() > 40, "{} conversations", talks.len());
+    for (name, talk) in talks {
         let plain = found(conversation(&talk, b"")).0;
         for header in [&b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 443\r\n"[..], b"PROXY UNKNOWN\r\n", &two] {
             for piece in [1, 5, 1000] {
                 let mut whole = talk.clone();
                 for piece in header.chunks(piece).rev() {
-                    whole.steps.insert(0, Step { act: Act::Send(piece.to_vec()), ..talk.steps[0].clone() });
+                    let act = Act::Send(piece.to_vec());
+                    whole.steps.insert(0, Step { from: Direction::Originator, act, ..talk.steps[0].clone() });
                 }
-                assert_eq!(found(conversation(&whole, b"")).0, plain, "{name} behind {header:?}");
+                assert_eq!(
+                    found(conversation(&whole, b"")).0,
+                    plain,
+                    "{name} behind {header:?} in pieces of {piece}"
+                );
             }
         }
     }
+}
+
+/// Whatever is encrypted looks like noise: many chances must not mean wrong names.
+#[test]
+fn bytes_of_noise_have_no_service() {
+    const PORTS: [u16; 20] = [
+        53, 80, 123, 161, 443, 22, 25, 110, 143, 502, 1812, 1883, 3306, 3389, 3478, 5060, 5353, 5432, 6379,
+        40_001,
+    ];
+    let mut random = Random::new(47);
+    let mut packets = vec![];
+    for flow in 0..10_000u16 {
+        let ports = [20_000 + flow, random.pick(&PORTS)];
+        let mut next = [1, 1];
+        for turn in 0..12 {
+            let side = turn % 2;
+            let payload: Vec<u8> = (0..20 + random.below(100)).map(|_| random.bits() as u8).collect();
+            let ends = (ports[side], ports[1 - side]);
+            let (protocol, message) = match flow % 4 {
+                0 => (6, tcp(ends, next[side], next[1 - side], ACK | PSH, &[], &payload)),
+                _ => (17, udp(ends, &payload)),
+            };
+            next[side] += payload.len() as u32;
+            let addresses = (V4[side], V4[1 - side]);
+            let frame = ethernet(0x0800, &ipv4(addresses, protocol, 1, 0, &[], &message));
+            packets.push(MemoryPacket::ethernet(frame));
+        }
+    }
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask("", all_sessions())], &Options::default());
+    let (sessions, outcome) = rows(&compiler, &compiled, &packets, 1);
+    assert_eq!(sessions, Vec::<String>::new());
+    assert_eq!(outcome.counters.flow.flows_created, 10_000);
 }
 
 /// Hellos with keys for after quantum computers have 1.7 kB, and segments any length.
@@ -207,6 +247,7 @@ fn long_hellos_are_whole_behind_others() {
     let hello = hello(1, 1_700);
     let proxy = b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 443\r\n";
     let handshake = || vec![segment(0, SYN, (99, 0), &[]), segment(1, SYN | ACK, (499, 100), &[])];
+    // A segment for each byte would have pauses that end the connection.
     for length in [7, 500, 1_025, 1_460, 4_000] {
         let mut behind_socks = handshake();
         behind_socks.push(segment(0, ACK, (100, 500), &[5, 1, 0]));
