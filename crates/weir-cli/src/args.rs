@@ -213,8 +213,8 @@ pub struct Program {
 /// Output of rows.
 #[derive(ClapArgs, Clone)]
 pub struct Output {
-    /// Format of rows. Default: by the name of the output file; otherwise table on a terminal, JSON lines
-    /// else
+    /// Format of rows. Default: by the ending of the output file; without one, table on a terminal, JSON
+    /// lines else
     #[arg(long, value_name = "FORMAT", value_parser = formats(&[]), help_heading = "Output")]
     pub format: Option<String>,
     /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with

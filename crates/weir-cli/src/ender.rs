@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Stands in the place of a signal's number if the program itself ends the captures.
 const ENDED: usize = usize::MAX;
 
-/// Ends captures early, from another thread.
+/// Ends captures early, from another thread. The number is that of the signal that ended them, or `ENDED`; 0:
+/// they go on.
 #[derive(Clone, Default)]
 pub struct Ender(pub Arc<AtomicUsize>);
 

@@ -394,6 +394,6 @@ impl QuestionSpec {
         self.is_written
             || has_format
             || output.is_some_and(Endpoint::is_named)
-            || matches!(ending, Some("pcap" | "pcapng" | "cap"))
+            || ending.is_some_and(|ending| CaptureFormat::of_ending(ending).is_some())
     }
 }

@@ -288,9 +288,10 @@ fn check_ending(spec: &QuestionSpec) -> Result<(), Failure> {
     if has_form || spec.output.as_deref().and_then(Format::of_path).is_some() {
         return Ok(());
     }
+    let known: Vec<String> = Format::ENDINGS.iter().map(|(ending, _)| format!(".{ending}")).collect();
     Err(Failure::new(format!(
-        "{path}: no format has the ending `.{ending}`: there are .json, .jsonl, .ndjson, .csv, .log, .parquet, .arrow, .packed, \
-         .txt, .pcap and .pcapng; or give --format"
+        "{path}: no format has the ending `.{ending}`: there are {}; for packets .pcap and .pcapng; or give --format",
+        known.join(", ")
     )))
 }
 

@@ -1,5 +1,5 @@
-//! The header with which a proxy tells a server whose connection it passes on (the PROXY protocol, versions 1 and 2,
-//! HAProxy, 2020). The connection's own protocol follows.
+//! The header with which a proxy tells a server whose connection it passes on (the PROXY protocol, versions 1
+//! and 2, HAProxy, 2020). The connection's own protocol follows.
 
 /// The signature of version 2, without the blank lines with which it begins: those before the first line of a
 /// stream may have been skipped, some or all.

@@ -7,9 +7,9 @@ use std::cell::Cell;
 /// Bytes of rows for a byte of traffic.
 pub const ROWS_PER_BYTE: i64 = 8;
 
-/// Bytes of the headers around the payload of a segment, at least: Ethernet, IPv4, TCP without options.
+/// The fewest bytes of headers in the frame of a TCP segment: Ethernet, IPv4, and TCP without options.
 const SEGMENT_OVERHEAD: usize = 54;
-/// The same around a datagram: Ethernet, IPv4, UDP.
+/// The fewest bytes of headers in the frame of a UDP datagram: Ethernet, IPv4 and UDP.
 const DATAGRAM_OVERHEAD: usize = 42;
 
 /// Bytes of rows that a connection may save for later: rows come at the end of a message, behind its bytes.

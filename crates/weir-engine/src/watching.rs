@@ -103,8 +103,8 @@ impl Watching {
         self.turn.trim();
     }
 
-    /// Notes that bytes are missing. What follows them is a turn of its own, and is probed. Returns `false` if
-    /// there were too many turns: the stream is given up.
+    /// Takes note of missing bytes. The bytes behind them are a new turn, and are probed. Returns `false`
+    /// once there were more than `TURNS_MAX` turns: the stream is given up.
     pub fn gap(&mut self, from: Direction, bytes: u64) -> bool {
         let is_new = self.turn.from != from || !self.turn.bytes.is_empty();
         if is_new && !self.turn.parts.is_empty() {
@@ -121,8 +121,8 @@ impl Watching {
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// The turns that a parser takes once the last one is recognised: an answer with the turn that it answers, a
-    /// request alone, and the first words of both sides together.
+    /// The turns that a parser takes once the last one is recognised: an answer with the turn that it
+    /// answers, a request alone, and the first words of both sides together.
     pub fn into_turns(self) -> (Option<Turn>, Turn) {
         let is_answer = self.turn.from == Direction::Responder || self.turns == 1;
         (self.earlier.filter(|_| is_answer), self.turn)
@@ -175,8 +175,8 @@ impl Turn {
         self.parts.iter().map(of).sum()
     }
 
-    /// Without the first byte, if that is the one of a keep-alive (RFC 9293, section 3.8.4), with which a capture
-    /// may begin, and there are others.
+    /// Without the first byte, if that is the one of a keep-alive (RFC 9293, section 3.8.4), with which a
+    /// capture may begin, and there are others.
     fn without_keep_alive(&self) -> Option<Self> {
         let [0, rest @ ..] = &self.bytes[..] else { return None };
         let skipped = 1;

@@ -206,8 +206,8 @@ fn power_ns(exponent: i8) -> u64 {
     }
 }
 
-/// Whether a control message (RFC 9327), or a private one of an implementation that exists, has the bytes
-/// that it announces.
+/// Whether a message of mode 6 (control, RFC 9327) or mode 7 (private) is long enough for the data that its
+/// header announces. A private message must also name an implementation that exists.
 fn is_request_plausible(mode: u8, datagram: &[u8]) -> bool {
     const AUTHENTICATOR_BYTES_MAX: usize = 24;
     let number = |at: usize| datagram.get(at..at + 2).map(|two| u16::from_be_bytes([two[0], two[1]]));

@@ -45,13 +45,14 @@ impl Metrics {
     }
 }
 
-/// Adds a family whose name others chose: two names may differ only in characters that metrics do not have,
-/// or in an ending of the page.
+/// A name without the ending that the page may append.
+fn stem(name: &str) -> &str {
+    ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
+}
+
+/// Adds a family whose name users chose. Two such names may be equal on the page: they differ only in
+/// characters that names of metrics cannot have, or in an ending.
 fn add(families: &mut Vec<Family>, family: Family) {
-    let stem = |name: &str| {
-        let ended = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
-        ended.unwrap_or(name).to_string()
-    };
     let is_taken = |name: &str| families.iter().any(|known| stem(&known.name) == stem(name));
     let name = distinct(family.name.into_owned(), is_taken).into();
     families.push(Family { name, ..family });

@@ -239,8 +239,8 @@ pub fn distinct(name: String, is_taken: impl Fn(&str) -> bool) -> String {
     if !is_taken(&name) {
         return name;
     }
-    let numbered = (2..).map(|number: u32| format!("{name}_{number}"));
-    numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default()
+    let mut numbered = (2_u64..).map(|number| format!("{name}_{number}"));
+    numbered.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 /// The text of a part of a key: whoever sends packets may have written the value.

@@ -29,13 +29,18 @@ impl CaptureFormat {
         }
     }
 
-    /// The format for a file name: `.pcap` (also `.cap`) or `.pcapng`, in any case; `-` (standard output) is
-    /// pcapng.
+    /// The format that the ending of a file name stands for: pcap for `.pcap` and `.cap`, pcapng for
+    /// `.pcapng`, in upper or lower case. Standard output (`-`) is pcapng. Other names have none.
     pub fn of_path(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" {
             return Some(Self::Pcapng);
         }
-        match path.extension()?.to_ascii_lowercase().to_str()? {
+        Self::of_ending(path.extension()?.to_str()?)
+    }
+
+    /// The format that the ending of a file name stands for, without its dot.
+    pub fn of_ending(ending: &str) -> Option<Self> {
+        match &*ending.to_ascii_lowercase() {
             "cap" => Some(Self::Pcap),
             ending => Self::of_label(ending),
         }

@@ -103,18 +103,25 @@ impl Format {
         matches!(self, Format::Parquet | Format::Arrow | Format::Packed)
     }
 
-    /// The format that the ending of a file name stands for; `None` if there is none.
+    /// The endings of file names, and the formats that they stand for.
+    pub const ENDINGS: [(&'static str, Self); 10] = [
+        ("json", Format::Json),
+        ("jsonl", Format::Json),
+        ("ndjson", Format::Json),
+        ("csv", Format::Csv),
+        ("log", Format::Zeek),
+        ("parquet", Format::Parquet),
+        ("arrow", Format::Arrow),
+        ("arrows", Format::Arrow),
+        ("packed", Format::Packed),
+        ("txt", Format::Table),
+    ];
+
+    /// The format that the ending of a file name stands for, in upper or lower case; `None` if there is none.
     pub fn of_path(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "json" | "jsonl" | "ndjson" => Some(Format::Json),
-            "csv" => Some(Format::Csv),
-            "log" => Some(Format::Zeek),
-            "parquet" => Some(Format::Parquet),
-            "arrow" | "arrows" => Some(Format::Arrow),
-            "packed" => Some(Format::Packed),
-            "txt" => Some(Format::Table),
-            _ => None,
-        }
+        let ending = path.extension()?.to_str()?;
+        let of = Self::ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+        of.map(|(_, format)| *format)
     }
 
     /// All names, for a sentence: `table, json or csv`.

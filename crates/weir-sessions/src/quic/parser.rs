@@ -321,9 +321,9 @@ impl QuicParser {
         if self.after.is_some() { Progress::Wanted } else { Progress::Done }
     }
 
-    /// The connection that a datagram belongs to. A new one begins with an Initial of the client that has neither
-    /// the first nor the client's id of a known connection, has no token, and is decrypted by the keys of its own
-    /// id. (The Initial after a Retry has a token.)
+    /// The connection that a datagram belongs to. An Initial of the client begins another connection if three
+    /// conditions hold: neither of its ids is one of a known connection; it has no token, as an Initial after
+    /// a Retry has; and the keys that its own id gives decrypt it.
     fn whose(&self, data: &Data<'_>) -> Whose {
         let Some(beginning) = self.beginning.as_ref().filter(|known| known.client == data.from) else {
             return Whose::This;

@@ -336,7 +336,8 @@ mod tests {
         (0..batch.rows()).map(start).collect()
     }
 
-    /// A worker at its end reports the largest time; a window of 1 024 s is not reported for a thousand seconds more.
+    /// A worker at its end reports the largest time; a window of 1 024 s is not reported for a thousand
+    /// seconds more.
     #[test]
     fn no_window_follows_the_one_that_the_last_record_ends() {
         let compiler = Compiler::default();

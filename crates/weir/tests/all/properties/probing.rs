@@ -182,8 +182,8 @@ fn a_protocol_is_recognised_behind_others() {
     assert_eq!(missing, Vec::<String>::new());
 }
 
-/// The PROXY protocol, whose headers come in any number of segments, in front of every protocol; also those in which the
-/// server speaks first.
+/// The PROXY protocol, whose headers come in any number of segments, in front of every protocol; also those
+/// in which the server speaks first.
 #[test]
 fn a_proxy_header_hides_no_protocol() {
     let two = [&b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c"[..], &[9; 12]].concat();
