@@ -12,7 +12,7 @@ static ENDER: OnceLock<Ender> = OnceLock::new();
 
 /// Keeps the reserve. To be called before the program asks for much.
 pub fn prepare() {
-    // Nothing here allocates.
+    // The closure runs inside of a refused request, and must not allocate.
     weir_memory::keep_reserve(|| {
         IS_SHORT.store(true, Ordering::SeqCst);
         ENDER.get().into_iter().for_each(Ender::end);

@@ -25,7 +25,7 @@ static RESERVE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Its size in bytes, which does not change.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// Ends the work of the program. Set once there is a reserve.
+/// Ends the work of the program.
 static END: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 /// Keeps address space back: 64 MiB, or less if the system grants less, but not below 4 MiB. Once the system
@@ -66,7 +66,7 @@ fn release() -> bool {
 }
 
 thread_local! {
-    /// A refusal concerns only whoever asks.
+    /// The thread is within [`checked`].
     static IS_CHECKED: Cell<bool> = const { Cell::new(false) };
 }
 
