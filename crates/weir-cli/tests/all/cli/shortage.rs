@@ -4,9 +4,9 @@ use crate::cli::{scratch, text};
 use std::process::Command;
 use weir_testing::frames::{ACK, PSH, ethernet, ipv4, pcap, tcp};
 
-/// A capture of as many connections, each with the beginning of a request.
-fn unfinished(connections: u32) -> Vec<u8> {
-    let head = [b"GET /".as_slice(), &[b'a'; 3000]].concat();
+/// A capture of as many connections, each with a request that nobody answers.
+fn unanswered(connections: u32) -> Vec<u8> {
+    let head = [b"GET /".as_slice(), &[b'a'; 3000], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
     let frame = |number: u32| {
         let [_, a, b, c] = number.to_be_bytes();
         let segment = tcp((40_000, 80), 1, 1, ACK | PSH, &[], &head);
@@ -20,11 +20,11 @@ fn unfinished(connections: u32) -> Vec<u8> {
 #[test]
 fn refused_memory_ends_the_run_in_order() {
     let file = scratch("shortage.pcap");
-    std::fs::write(&file, unfinished(40_000)).unwrap();
+    std::fs::write(&file, unanswered(40_000)).unwrap();
     let rows = scratch("shortage.json");
     let mut ends = [0, 0];
     let mut rows_max = 0;
-    for limit_kib in (220_000..400_000).step_by(20_000) {
+    for limit_kib in (220_000..400_000).step_by(40_000) {
         let script = "ulimit -d $0; exec \"$@\"";
         let output = Command::new("sh")
             .args([
