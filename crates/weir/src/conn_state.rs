@@ -7,18 +7,28 @@ pub(crate) fn icmp_code(flow: &FlowView<'_>, code: u64) -> u32 {
     let request = flow.number("type", false).unwrap_or(0);
     let v6 = flow.endpoints().0.address.is_ipv6();
     let reply = match (v6, request) {
-        (false, 8) | (true, 129) => Some(if v6 { 128 } else { 0 }),
+        (false, 8) => Some(0),
         (false, 0) => Some(8),
         (false, 13) => Some(14),
         (false, 14) => Some(13),
         (false, 15) => Some(16),
+        (false, 16) => Some(15),
         (false, 17) => Some(18),
+        (false, 18) => Some(17),
         (false, 10) => Some(9),
+        (false, 9) => Some(10),
         (true, 128) => Some(129),
+        (true, 129) => Some(128),
+        (true, 130) => Some(131),
+        (true, 131) => Some(130),
         (true, 133) => Some(134),
         (true, 134) => Some(133),
         (true, 135) => Some(136),
         (true, 136) => Some(135),
+        (true, 139) => Some(140),
+        (true, 140) => Some(139),
+        (true, 144) => Some(145),
+        (true, 145) => Some(144),
         _ => None,
     };
     reply.unwrap_or(code as u32)
