@@ -42,6 +42,11 @@ pub const CONNECTION_COLUMNS: &[Column] = &[
     Column::new("community_id", ValueType::Text, "Community ID, version 1"),
     Column::new("vlan", ValueType::Unsigned, "VLAN identifier, the outer one, of the first packet"),
     Column::new("inner_vlan", ValueType::Unsigned, "VLAN identifier of the inner tag (802.1ad)"),
+    Column::new(
+        "other_vlan",
+        ValueType::Unsigned,
+        "VLAN identifier of the direction other than the first packet's, if its packets have another one",
+    ),
 ];
 
 /// A column of a connection's record that comes from events `on end`.

@@ -169,10 +169,12 @@ pub enum RecordVar {
     Vlan,
     /// The inner VLAN identifier.
     InnerVlan,
+    /// The VLAN identifier of the other direction, if it differs.
+    OtherVlan,
 }
 
 impl RecordVar {
-    const ALL: [RecordVar; 11] = [
+    const ALL: [RecordVar; 12] = [
         RecordVar::Packets,
         RecordVar::IpBytes,
         RecordVar::Bytes,
@@ -184,6 +186,7 @@ impl RecordVar {
         RecordVar::IcmpCode,
         RecordVar::Vlan,
         RecordVar::InnerVlan,
+        RecordVar::OtherVlan,
     ];
 
     /// The name of the variable in the text of layers.
@@ -200,6 +203,7 @@ impl RecordVar {
             RecordVar::IcmpCode => "code",
             RecordVar::Vlan => "vlan",
             RecordVar::InnerVlan => "inner_vlan",
+            RecordVar::OtherVlan => "other_vlan",
         }
     }
 

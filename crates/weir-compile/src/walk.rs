@@ -26,6 +26,7 @@ pub(crate) fn for_each_expr(protocol: &Protocol, f: &mut impl FnMut(&Expr)) {
     }
     protocol.vars.iter().filter_map(|v| v.first.as_ref()).for_each(|e| walk(e, f));
     statements(&protocol.count, f);
+    protocol.join.iter().for_each(|e| walk(e, f));
     protocol.admit.iter().for_each(|e| walk(e, f));
     statements(&protocol.prepare, f);
     if let Some(steady) = &protocol.steady {

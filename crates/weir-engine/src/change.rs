@@ -161,7 +161,7 @@ impl Flows {
         let old_graph = old_plan.program.graph();
         std::mem::swap(&mut self.sequences, &mut new.sequences);
         new.sequences = Reassembler::taking_over(new.sequences, old_graph, graph, layout);
-        (new.outer, new.outer_bytes) = (std::mem::take(&mut self.outer), self.outer_bytes);
+        (new.outer, new.beside_bytes) = (std::mem::take(&mut self.outer), self.beside_bytes);
         new.holders = std::mem::take(&mut self.holders);
         new.messages = std::mem::take(&mut self.messages);
         new.messages.release_tables(|table| graph.find_var(table, &EngineVar::Messages).is_some());
@@ -238,6 +238,8 @@ impl Moves<'_> {
             }
         });
         std::mem::swap(&mut new.wheel, &mut old.wheel);
+        std::mem::swap(&mut new.aside, &mut old.aside);
+        std::mem::swap(&mut new.tags, &mut old.tags);
         if has.delivers {
             new.sessions = sessions;
             new.sessions.resize_with(new.flows.ids() as usize, Default::default);

@@ -52,6 +52,7 @@ counters! {
         flows_created, "Flows created.";
         flows_refused, "Packets without a flow because the table was full.";
         flows_ended, "Flows ended by their state machine (closed connections).";
+        aside_refused, "SYNs inside a connection that count in no connection, because too many wait for their answers.";
         checks_skipped, "Reports of all flows (`on check`) that were left out, because the time has jumped.";
         flows_restarted, "Flows ended because a new flow with the same key began.";
         flows_expired, "Flows ended by their idle time-out.";

@@ -7,6 +7,9 @@
 //! program reads the kept packet once more ([`Rereading`]). A packet that came in fragments is not kept
 //! whole; the messages of its side are not read, and their bytes count as lost.
 //!
+//! Packets that wait beside a flow are read when it ends ([`aside`](crate::aside)): they begin the flow that
+//! follows.
+//!
 //! A message may hold flows, and these flows end, too. A stack of unfinished work takes the place of
 //! recursion: the next flow to end lies above the packet whose messages hold the flow, and that packet lies
 //! above the flow that carries the messages. Therefore the flows in a message end before their carrier, and
@@ -14,6 +17,7 @@
 //!
 //! [`Messages::keep_packet`]: crate::messages::Messages
 
+use crate::aside::AsidePacket;
 use crate::delivery::Delivery;
 use crate::effects::{Effects, OverFlow};
 use crate::flow::{EndReason, FlowView};
@@ -29,6 +33,7 @@ use crate::sets::Terms;
 use crate::settle::{SettleScope, settle_open};
 use crate::stream::{CarrierPacket, InOrder, Moment, StreamEnd};
 use crate::subscriber::Subscriber;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_ir::abi::{Ordered, Program};
 use weir_packet::{Direction, Extras, Timestamp};
@@ -81,9 +86,11 @@ struct FlowEnd {
     is_made: bool,
 }
 
-/// A packet that is read again.
+/// A packet that is read again, or that waited beside a flow.
 struct KeptPacket {
     last: LastPacket,
+    /// The packets that waited beside the same flow, and come after this one.
+    next: VecDeque<AsidePacket>,
     program: Arc<dyn Program>,
     lane: Lane,
     place: Place,
@@ -197,21 +204,17 @@ impl<S: Subscriber> FlowEnds<'_, S> {
 
     /// Prepares the last packet of a flow for a second reading.
     fn reread(&mut self, end: &FlowEnd, last: LastPacket) -> Box<KeptPacket> {
-        let program = Arc::clone(&self.flows.program);
-        let mut lane = Lane::default();
-        lane.step = program.head(&last.meta, last.block.frame(&last.meta), &mut lane.k);
         let &FlowEnd { flow, reason, .. } = end;
-        let rereading = Rereading { flow, reason, made: vec![] };
-        Box::new(KeptPacket {
-            last,
-            program,
-            lane,
-            place: Place::default(),
-            rereading,
-            effects: Effects::default(),
-            is_settled: false,
-            is_done: false,
-        })
+        let rereading = Rereading { flow, reason, made: vec![], aside: None };
+        KeptPacket::new(&self.flows.program, last, VecDeque::new(), rereading)
+    }
+
+    /// Prepares the packets that wait beside a flow that has ended.
+    fn read_aside(&mut self, end: &FlowEnd, mut packets: VecDeque<AsidePacket>) {
+        let Some(AsidePacket { packet, lookups }) = packets.pop_front() else { return };
+        let &FlowEnd { flow, reason, .. } = end;
+        let rereading = Rereading { flow, reason, made: vec![], aside: Some(lookups) };
+        self.work.push(Work::Packet(KeptPacket::new(&self.flows.program, packet, packets, rereading)));
     }
 
     /// Reads a kept packet up to the next flow that has to end; afterwards ends the flows that are over with
@@ -230,13 +233,22 @@ impl<S: Subscriber> FlowEnds<'_, S> {
 
     /// The next flow that has to end before the packet continues; `None` once the packet is done.
     fn advance(&mut self, packet: &mut KeptPacket) -> Option<FlowEnd> {
-        if packet.is_done {
-            return None;
+        while !packet.is_done {
+            if let Some(end) = self.advance_one(packet) {
+                return Some(end);
+            }
+            packet.take_next();
         }
+        None
+    }
+
+    /// The next flow that has to end before the current packet continues; `None` once that packet is done.
+    fn advance_one(&mut self, packet: &mut KeptPacket) -> Option<FlowEnd> {
         if !packet.is_settled {
             let (block, meta) = (&packet.last.block, &packet.last.meta);
             let (program, frame) = (&*packet.program, block.frame(meta));
             let at = PacketCtx { program, block, packet: meta, frame, extras: &NO_EXTRAS, index: 0 };
+            let is_aside = packet.rereading.aside.is_some();
             let mut run = PacketRun {
                 at: &at,
                 lane: &mut packet.lane,
@@ -251,8 +263,13 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                     packet.place = run.place;
                     return Some(FlowEnd { flow, reason, is_made: false });
                 }
-                Advance::Through(_) => run.settle_messages(true),
-                Advance::Stopped(_) => run.settle_messages(false),
+                step => {
+                    let is_through = matches!(step, Advance::Through(_));
+                    match is_aside {
+                        true => run.settle_aside(is_through),
+                        false => run.settle_messages(is_through),
+                    }
+                }
             }
             packet.lane.k.release();
             packet.rereading.made.reverse();
@@ -277,8 +294,13 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         } else {
             self.lose_datagram(flow);
         }
+        let aside = self.flows.take_aside(flow);
         // At the end of the capture the tables are released as a whole.
-        self.flows.release(flow, reason != EndReason::EndOfCapture || is_made);
+        let removes = reason != EndReason::EndOfCapture || is_made || !aside.is_empty();
+        self.flows.release(flow, removes);
+        if !aside.is_empty() {
+            self.read_aside(end, aside);
+        }
     }
 
     /// Decides about the fragments of a datagram that ends incomplete.
@@ -335,6 +357,35 @@ fn current_effects<'a>(work: &'a mut [Work], outer: &'a mut Effects) -> &'a mut 
 }
 
 impl KeptPacket {
+    fn new(
+        program: &Arc<dyn Program>,
+        last: LastPacket,
+        next: VecDeque<AsidePacket>,
+        rereading: Rereading,
+    ) -> Box<Self> {
+        let mut lane = Lane::default();
+        lane.step = program.head(&last.meta, last.block.frame(&last.meta), &mut lane.k);
+        Box::new(KeptPacket {
+            last,
+            next,
+            program: Arc::clone(program),
+            lane,
+            place: Place::default(),
+            rereading,
+            effects: Effects::default(),
+            is_settled: false,
+            is_done: false,
+        })
+    }
+
+    /// Goes on with the packet that waited behind the current one, if there is one.
+    fn take_next(&mut self) {
+        let Some(AsidePacket { packet, lookups }) = self.next.pop_front() else { return };
+        let made = std::mem::take(&mut self.rereading.made);
+        let rereading = Rereading { made, aside: Some(lookups), ..self.rereading };
+        *self = *Self::new(&self.program, packet, std::mem::take(&mut self.next), rereading);
+    }
+
     /// The next flow that was created for the packet's messages and has to end with the packet. At the end of
     /// a capture no other list contains these flows, even if another flow used the same slot before. The last
     /// flow is taken first: the flow created first is then the last one of the list.

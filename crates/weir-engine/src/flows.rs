@@ -2,6 +2,7 @@
 //! creates and removes flows; [`packet_run`](crate::packet_run) and [`flow_end`](crate::flow_end) act on the
 //! results.
 
+use crate::aside::AsidePacket;
 use crate::counters::{Counters, FlowCounters};
 use crate::effects::Effects;
 use crate::ending::Ending;
@@ -15,7 +16,7 @@ use crate::matcher::Matcher;
 use crate::messages::Messages;
 use crate::plan::{ClassSet, Plan, SessionVerdict, Want};
 use crate::ranks::Ranks;
-use crate::sequence::{Inserted, Outcome, Passed, Reassembler, SequenceLimits};
+use crate::sequence::{FrameRef, Inserted, Outcome, Passed, Reassembler, SequenceLimits};
 use crate::sets::{QuestionSet, Terms};
 use crate::sharing::Sharing;
 use crate::stream::{FlowStreams, Overload};
@@ -24,10 +25,11 @@ use crate::table::{Birth, FlowId, OwnedHeader};
 use crate::tables::{SharedState, TableState, TailFlow, held_bytes};
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use weir_ir::abi::{Continuation, FlowRecord, Program};
+use weir_ir::engine_var::{ASIDE_MAX, ASIDE_NEW};
 use weir_ir::graph::Table;
 use weir_ir::slot::EngineSlot;
 use weir_packet::{Direction, PacketMeta};
@@ -58,8 +60,8 @@ pub(crate) struct Flows {
     wants_streams: bool,
     /// Flows that may hold memory besides their entry.
     pub(crate) holders: Holders,
-    /// Bytes of `outer`.
-    pub(crate) outer_bytes: usize,
+    /// Bytes of `outer`, and of second keys.
+    pub(crate) beside_bytes: usize,
     /// The connections that the kernel has.
     pub(crate) taken_over: TakenOver,
 }
@@ -102,7 +104,7 @@ impl Flows {
             fragment_terms,
             wants_streams,
             holders: Holders::default(),
-            outer_bytes: 0,
+            beside_bytes: 0,
             taken_over,
         }
     }
@@ -161,9 +163,9 @@ impl Flows {
         let mut all = Vec::with_capacity(before.len() + 1);
         all.extend_from_slice(before);
         all.push((outer.table(), self.tables[outer.table().index()].flows.entry(outer.id()).0.into()));
-        self.outer_bytes += outer_cost(&all);
+        self.beside_bytes += outer_cost(&all);
         if let Some(old) = self.outer.insert(inner.flow(), all) {
-            self.outer_bytes -= outer_cost(&old);
+            self.beside_bytes -= outer_cost(&old);
         }
     }
 
@@ -232,7 +234,7 @@ impl Flows {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let (swap, _) = k.sender();
-        let Some(id) = state.flows.find(k.key(), k.hash, likely) else { return Lookup::Unknown };
+        let Some(id) = state.find(k.key(), k.hash, likely) else { return Lookup::Unknown };
         if self.taken_over.is_possible() {
             self.take_back_for(FlowRef::new(table, id), packet.time.0);
         }
@@ -253,7 +255,7 @@ impl Flows {
     pub fn known(&self, k: &Continuation) -> Option<FlowHit> {
         let table = Table(k.table);
         let state = &self.tables[table.index()];
-        let id = state.flows.find(k.key(), k.hash, None)?;
+        let id = state.find(k.key(), k.hash, None)?;
         let responder = k.sender().0 != state.flows.entry(id).0.swap;
         Some(FlowHit::new(table, id, responder, false).in_part(state.part))
     }
@@ -262,9 +264,71 @@ impl Flows {
     pub fn restarted(&mut self, k: &Continuation) -> Option<FlowRef> {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
-        let id = state.flows.find(k.key(), k.hash, None)?;
+        let id = state.find(k.key(), k.hash, None)?;
         state.flows.entry_mut(id).0.last_time = self.before;
         Some(FlowRef::new(table, id).in_part(state.part))
+    }
+
+    /// A flow with other tags that the packet may join, if no flow has the key that its program requests;
+    /// the program is then asked. `from`: the number of tags tried before. Returns the number of those
+    /// tried now, too.
+    #[inline]
+    pub fn joinable(&mut self, k: &Continuation, from: usize, time: i64) -> Option<(FlowHit, usize)> {
+        let table = Table(k.table);
+        let state = &mut self.tables[table.index()];
+        let (at, place) = state.layout.joining_at?;
+        let (id, next) = state.tags.candidate(&state.flows, k.key(), place, from)?;
+        let (header, data) = state.flows.entry_mut(id);
+        if time.saturating_sub(header.last_time).saturating_abs() > state.layout.timeouts.ns(data) {
+            return None;
+        }
+        self.beside_bytes += state.tags.join(k.key(), id)?;
+        self.before = header.last_time;
+        header.last_time = header.last_time.max(time);
+        data[at] = 1;
+        let responder = k.sender().0 != header.swap;
+        let flow = FlowHit::new(table, id, responder, false).in_part(state.part);
+        if self.taken_over.is_possible() {
+            self.take_back(flow.flow());
+        }
+        Some((flow, next))
+    }
+
+    /// The program has found that the packet does not join the flow.
+    pub fn stays_apart(&mut self, FlowRef { table, id, .. }: FlowRef) {
+        let state = &mut self.tables[table.index()];
+        let (header, data) = state.flows.entry_mut(id);
+        header.last_time = self.before;
+        if let Some((at, _)) = state.layout.joining_at {
+            data[at] = 0;
+        }
+        self.beside_bytes -= state.tags.forget(id);
+    }
+
+    /// Whether the program was asked whether the packet joins the flow, and has not agreed.
+    pub fn is_asked_to_join(&self, FlowRef { table, id, .. }: FlowRef) -> bool {
+        let state = &self.tables[table.index()];
+        state.layout.joining_at.is_some_and(|(at, _)| state.flows.entry(id).1[at] != 0)
+    }
+
+    /// Lets a packet wait beside a flow, which stays as it was before the packet. `lookups`: the number of
+    /// flows that the packet found before. Returns `false` if the packet cannot wait; further packets do not
+    /// try then.
+    pub fn put_aside(&mut self, found: FlowHit, packet: Option<FrameRef<'_>>, lookups: u32) -> bool {
+        let state = &mut self.tables[found.table().index()];
+        let has_put = packet.is_some_and(|packet| state.aside.put(found.id(), packet, lookups));
+        let (header, data) = state.flows.entry_mut(found.id());
+        header.last_time = self.before;
+        if let Some(at) = state.layout.aside_at {
+            data[at] = if has_put { data[at] & !ASIDE_NEW } else { ASIDE_MAX };
+        }
+        has_put
+    }
+
+    /// Removes and returns the packets that wait beside a flow.
+    #[inline]
+    pub fn take_aside(&mut self, flow: FlowRef) -> VecDeque<AsidePacket> {
+        self.tables[flow.table.index()].aside.take(flow.id)
     }
 
     /// Creates the flow that a program requests. If the table is full, returns the flow that has to end
@@ -292,6 +356,9 @@ impl Flows {
             return Err(victim);
         };
         counters.flows_created += 1;
+        if let Some((_, place)) = state.layout.joining_at {
+            state.tags.note(place.low(k.key()));
+        }
         if let Some(at) = state.layout.wants_at {
             state.flows.entry_mut(id).1[at] = state.layout.initial_wants;
         }
@@ -345,7 +412,7 @@ impl Flows {
     /// outer connections, and the list of these flows.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        held_bytes(&self.sequences, &self.messages, &self.holders, self.outer_bytes)
+        held_bytes(&self.sequences, &self.messages, &self.holders, self.beside_bytes)
     }
 
     /// The flow that holds memory and has been idle for the longest time, if its last packet is at or before
@@ -404,12 +471,12 @@ impl Flows {
     #[inline]
     pub fn tail(&mut self, flow: FlowRef) -> (TailFlow<'_>, &mut [u8]) {
         let state = &mut self.tables[flow.table.index()];
-        let outer_bytes = self.outer_bytes;
+        let beside_bytes = self.beside_bytes;
         let shared = SharedState {
             sequences: &mut self.sequences,
             messages: &mut self.messages,
             holders: &mut self.holders,
-            outer_bytes,
+            beside_bytes,
         };
         state.tail(flow, shared, &self.plan)
     }
@@ -722,10 +789,12 @@ impl Flows {
         if !self.outer.is_empty()
             && let Some(old) = self.outer.remove(&flow)
         {
-            self.outer_bytes -= outer_cost(&old);
+            self.beside_bytes -= outer_cost(&old);
         }
         let FlowRef { table, id, .. } = flow;
         let state = &mut self.tables[table.index()];
+        drop(state.aside.take(id));
+        self.beside_bytes -= state.tags.forget(id);
         if let Some(sequence) = state.layout.sequence {
             let data = state.flows.entry_mut(id).1;
             self.sequences.release(sequence, FlowRecord { id: id.0, data });

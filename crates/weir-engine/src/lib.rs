@@ -29,6 +29,7 @@
 //! argument), and names no protocol.
 #![deny(unsafe_code)]
 
+mod aside;
 mod change;
 mod checks;
 pub mod clock;
@@ -79,6 +80,7 @@ mod stream_delivery;
 pub mod subscriber;
 pub mod table;
 mod tables;
+mod tags;
 mod taken_over;
 mod timeouts;
 pub mod timer;

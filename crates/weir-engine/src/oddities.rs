@@ -86,6 +86,7 @@ odd_counters! {
     message.messages_too_long,
     event.column_bytes_cut,
     flow.flows_refused,
+    flow.aside_refused,
     flow.growth_refused,
 }
 

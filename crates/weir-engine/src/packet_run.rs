@@ -17,12 +17,14 @@ use crate::host::{Origin, TailHost};
 use crate::nesting::Nesting;
 use crate::packet_ctx::PacketCtx;
 use crate::replay_host::{Retraced, retrace};
+use crate::sequence::FrameRef;
 use crate::sets::Terms;
 use crate::settle::{SettleScope, settle_open};
 use crate::stream::Moment;
 use crate::subscriber::{SeenPacket, Subscriber, TrackedPacket};
 use crate::table::FlowId;
 use weir_ir::abi::{Continuation, FlowRecord, Resume, Step};
+use weir_ir::engine_var::ASIDE_NEW;
 use weir_packet::{Direction, DropReason};
 
 /// The state of a packet between head and tail.
@@ -56,18 +58,25 @@ pub(crate) struct Place {
     /// its packets.
     reporting: Option<OverFlow>,
     lookups: u32,
+    /// The flow found last ended because the packet restarts it: the flow that follows may exist already.
+    is_restarted: bool,
+    /// A flow with other tags that the packet may join, and the number of tags tried.
+    joining: Option<(FlowRef, usize)>,
 }
 
-/// The second reading of the last packet of a flow that ends, for the messages that the flow carries.
+/// The reading of a packet that was kept, when a flow ends: of the last packet of that flow, for the messages
+/// that the flow carries, or of a packet that waited beside that flow.
 ///
-/// Up to these messages the packet is processed like a retransmission that adds nothing new.
+/// Up to the messages, or up to the flow that follows, no flow changes.
 pub(crate) struct Rereading {
     /// The flow that ends.
     pub flow: FlowRef,
     /// Why the flow ends.
     pub reason: EndReason,
-    /// Flows that were created for the contents of the messages.
+    /// Flows that were created for the contents of the messages, or for a packet that waited.
     pub made: Vec<FlowHit>,
+    /// The packet waited beside the flow: the number of flows that it finds before the flow that follows.
+    pub aside: Option<u32>,
 }
 
 /// A connection of a packet, for the questions that track it.
@@ -135,7 +144,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
                 _ if self.place.lookups == self.flows.lookups_max() => {
                     return Advance::Stopped(Some(DropReason::NestingLimit));
                 }
-                step if self.is_before_messages() => {
+                step if self.is_retraced() => {
                     if step == Step::Restart {
                         return Advance::Stopped(None);
                     }
@@ -160,8 +169,10 @@ impl<S: Subscriber> PacketRun<'_, S> {
     /// Looks up the flow that the program requests, or creates it.
     #[inline]
     fn look_up(&mut self) -> Result<FlowHit, Advance> {
+        self.place.joining = None;
         let Lane { k, likely, .. } = &mut *self.lane;
-        if self.place.lookups > 0 {
+        // The head's caller has hashed the first key of a packet, unless the packet is read again.
+        if self.place.lookups > 0 || self.rereading.is_some() {
             if self.flows.messages.take_begun() {
                 self.place.nesting.enter_message();
             }
@@ -174,15 +185,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         {
             return Err(Advance::Stopped(None));
         }
-        let flow = match self.flows.find(k, *likely, self.at.packet, self.effects) {
-            Lookup::Live(flow) => flow,
-            Lookup::Over(flow, reason) => {
-                // Another flow will occupy the slot of the flow that ends.
-                *likely = None;
-                return Err(Advance::Ends(flow, reason));
-            }
-            Lookup::Unknown => self.make()?,
-        };
+        let flow = self.find_or_make()?;
         let table = flow.table();
         self.note_reporting(flow);
         if !self.flows.is_observed(table) {
@@ -200,19 +203,64 @@ impl<S: Subscriber> PacketRun<'_, S> {
         Ok(flow)
     }
 
-    /// Creates a flow that replaces the flow found last, as the program requests.
+    /// Finds the flow that the program requests, or creates it.
+    #[inline]
+    fn find_or_make(&mut self) -> Result<FlowHit, Advance> {
+        let Lane { k, likely, .. } = &mut *self.lane;
+        match self.flows.find(k, *likely, self.at.packet, self.effects) {
+            Lookup::Live(flow) => Ok(flow),
+            Lookup::Over(flow, reason) => {
+                // Another flow will occupy the slot of the flow that ends.
+                *likely = None;
+                Err(Advance::Ends(flow, reason))
+            }
+            Lookup::Unknown => self.join_or_make(0),
+        }
+    }
+
+    /// Finds a flow with other tags that the packet may join, or creates a flow.
+    #[inline]
+    fn join_or_make(&mut self, from: usize) -> Result<FlowHit, Advance> {
+        match self.flows.joinable(&self.lane.k, from, self.at.packet.time.0) {
+            Some((flow, next)) => {
+                self.place.joining = Some((flow.flow(), next));
+                Ok(flow)
+            }
+            None => self.make(),
+        }
+    }
+
+    /// Replaces the flow found last, as the program requests: by a new flow, or by one that the packets beside
+    /// the old flow have begun.
     fn restart(&mut self) -> Result<FlowHit, Advance> {
         self.flows.take_part(&self.lane.k);
-        if let Some(old) = self.flows.restarted(&self.lane.k) {
+        if let Some((flow, next)) = self.place.joining.take()
+            && self.flows.is_asked_to_join(flow)
+        {
+            self.flows.stays_apart(flow);
+            let flow = self.join_or_make(next)?;
+            return Ok(self.replace(flow));
+        }
+        if !self.place.is_restarted
+            && let Some(old) = self.flows.restarted(&self.lane.k)
+        {
+            self.place.is_restarted = true;
+            self.lane.likely = None;
             return Err(Advance::Ends(old, EndReason::Restart));
         }
-        let flow = self.make()?;
+        let flow = self.find_or_make()?;
+        self.place.is_restarted = false;
+        Ok(self.replace(flow))
+    }
+
+    /// Records that the packet belongs to this flow, and not to the one found last.
+    fn replace(&mut self, flow: FlowHit) -> FlowHit {
         self.note_reporting(flow);
         if self.place.nesting.restart(flow) {
             self.record_outer(flow);
         }
         self.note_fragment(flow);
-        Ok(flow)
+        flow
     }
 
     /// If events alone report the end of the flow: records that the packet belongs to the flow.
@@ -262,10 +310,13 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// The packet is read again, and the program has not reached the messages.
+    /// The packet is read again, and the program has not reached the messages, or the flow that follows.
     #[inline]
-    fn is_before_messages(&self) -> bool {
-        self.rereading.is_some() && !self.flows.messages.is_reading()
+    fn is_retraced(&self) -> bool {
+        self.rereading.as_ref().is_some_and(|rereading| match rereading.aside {
+            Some(lookups) => self.place.lookups < lookups,
+            None => !self.flows.messages.is_reading(),
+        })
     }
 
     /// Runs the tail with a flow that the first reading of the packet found. The flow is not changed.
@@ -274,7 +325,14 @@ impl<S: Subscriber> PacketRun<'_, S> {
         let Lane { k, step, .. } = &mut *self.lane;
         self.flows.hash(k);
         self.flows.take_part(k);
+        let is_aside = rereading.aside.is_some();
         let retraced = match self.flows.known(k) {
+            Some(found) if is_aside => {
+                if self.flows.is_observed(found.table()) {
+                    self.place.nesting.enter(found, self.flows.is_part(found.table()));
+                }
+                Retraced::Other(found)
+            }
             Some(found) if self.place.nesting.carrier().is_none() && found.flow() == rereading.flow => {
                 Retraced::Carrier(found)
             }
@@ -305,10 +363,27 @@ impl<S: Subscriber> PacketRun<'_, S> {
             is_new: flow.is_new(),
         };
         let step = program.resume(&mut host, resume, &mut self.lane.k);
+        let is_aside = tail.layout.aside_at.is_some_and(|at| data[at] & ASIDE_NEW != 0);
+        if is_aside {
+            self.put_aside(flow);
+            return step;
+        }
         if let Some(millis) = tail.changed_timeout(data, flow.is_new()) {
             self.set_timeout(flow, millis);
         }
         step
+    }
+
+    /// Lets the packet wait beside the flow, which it leaves as it was.
+    #[cold]
+    fn put_aside(&mut self, flow: FlowHit) {
+        let &PacketCtx { packet, frame, .. } = self.at;
+        // A message is no packet, and the frame of a flow in a message is that of its carrier.
+        let is_packet = !self.flows.messages.is_reading();
+        let frame = FrameRef { meta: packet, bytes: frame };
+        if !self.flows.put_aside(flow, is_packet.then_some(frame), self.place.lookups - 1) {
+            self.delivery.counters.flow.aside_refused += 1;
+        }
     }
 
     /// Sets a new time-out of a flow in milliseconds; 0 means that the flow is finished.
@@ -382,6 +457,23 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.flows.messages.abandon();
         self.flows.messages.forget_begun();
         self.effects.emitted.clear();
+    }
+
+    /// Settles a packet that waited beside a flow: delivers its events, and undecided bytes and sessions. The
+    /// packet itself was delivered when it came.
+    pub fn settle_aside(&mut self, is_through: bool) {
+        if is_through {
+            let terms = self.lane.terms(self.flows);
+            if let Some(owner) = self.place.nesting.owner() {
+                self.flows.record_terms(owner.flow(), terms, |_, _| {});
+            }
+            self.delivery.note_odd_events(self.owner(), &self.effects.emitted, self.at.packet);
+            self.delivery.events(&mut self.effects.emitted, self.at.packet, terms);
+        }
+        self.settle_open();
+        self.flows.messages.forget_begun();
+        self.effects.emitted.clear();
+        self.effects.clear_datagrams();
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! The flows of one table of the graph, the layout that they share, and the parts of one flow that the tail
 //! of a packet may access.
 
+use crate::aside::Aside;
 use crate::flow::read_number;
 use crate::flow_ref::{FlowRef, PARTS};
 use crate::flow_sessions::FlowSessions;
@@ -11,13 +12,14 @@ use crate::sequence::Reassembler;
 use crate::sets::ClassSet;
 use crate::stream::{FlowStreams, StreamSlots};
 use crate::table::{FlowId, FlowTable, Full, GRANT_FLOWS, Header};
+use crate::tags::Tags;
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
 use crate::words::Words;
 use weir_ir::abi::{TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
-use weir_ir::key::KeyEnds;
+use weir_ir::key::{KeyEnds, KeyPlace};
 use weir_sessions::ProtocolSet;
 
 use weir_memory::checked;
@@ -41,6 +43,10 @@ pub(crate) struct TableState {
     /// By flow: the number of packets that nobody needed, and how often the kernel got the flow in vain; see
     /// [`taken_over`](crate::taken_over). Empty unless the kernel may take over connections.
     pub quiet: Vec<[u8; 2]>,
+    /// Packets that wait beside flows.
+    pub aside: Aside,
+    /// The tags of flows, if the directions of flows may differ in them.
+    pub tags: Tags,
 }
 
 /// Properties that all flows of a table share.
@@ -56,6 +62,11 @@ pub(crate) struct TableLayout {
     /// Terms that the current packet may still decide.
     pub open: Option<Words>,
     pub verdict: Option<Words>,
+    /// Place of the number of packets that wait beside the flow.
+    pub aside_at: Option<usize>,
+    /// Place of the question whether a packet joins the flow, and of the tags in a key, if packets with
+    /// other tags may do so.
+    pub joining_at: Option<(usize, KeyPlace)>,
     /// Place of the kind of a side's messages, if a question needs messages: the originator's, and the
     /// distance to the responder's.
     pub messages_at: Option<(usize, usize)>,
@@ -83,6 +94,12 @@ pub(crate) struct TableLayout {
 }
 
 impl TableState {
+    /// The flow with a key, which may be its second one. `likely` as in [`FlowTable::find`].
+    #[inline]
+    pub fn find(&self, key: &[u64], hash: u64, likely: Option<FlowId>) -> Option<FlowId> {
+        self.flows.find(key, hash, likely).or_else(|| self.tags.find(key))
+    }
+
     /// The live flow nearest to its time-out; of several, one of low priority. `rank_of` returns a flow's
     /// rank, from its record and its streams. `None` if that flow has a packet at `time`, or if no flow has a
     /// time-out.
@@ -171,6 +188,8 @@ impl TableLayout {
             terms: words(EngineVar::Terms),
             open: words(EngineVar::OpenTerms),
             verdict: words(EngineVar::Verdict),
+            aside_at: at(EngineVar::Aside),
+            joining_at: at(EngineVar::Joining).zip(declared.key.ends().tags),
             messages_at: at(EngineVar::Messages).map(|at| (at, layout.stride(table))),
             whole_values: sequence.map_or(0, |s| usize::from(graph.sequences[s.index()].wholes)),
             initial_wants,
@@ -246,6 +265,8 @@ impl TableState {
             layout: TableLayout::of(table, plan),
             part: 0,
             quiet: vec![],
+            aside: Aside::default(),
+            tags: Tags::default(),
         }
     }
 
@@ -285,9 +306,9 @@ pub(crate) fn held_bytes(
     sequences: &Reassembler,
     messages: &Messages,
     holders: &Holders,
-    outer_bytes: usize,
+    beside_bytes: usize,
 ) -> usize {
-    sequences.held_bytes().0 + messages.held_bytes() + holders.bytes() + outer_bytes
+    sequences.held_bytes().0 + messages.held_bytes() + holders.bytes() + beside_bytes
 }
 
 /// State of a worker that its flows share.
@@ -295,8 +316,8 @@ pub(crate) struct SharedState<'a> {
     pub sequences: &'a mut Reassembler,
     pub messages: &'a mut Messages,
     pub holders: &'a mut Holders,
-    /// Bytes of the lists of connections around connections.
-    pub outer_bytes: usize,
+    /// Bytes of the lists of connections around connections, and of second keys.
+    pub beside_bytes: usize,
 }
 
 /// The parts of a flow that the host of a tail may access, besides its variables.
@@ -323,8 +344,8 @@ impl TailFlow<'_> {
     /// Bytes that the worker's flows hold besides what sessions and streams do.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        let SharedState { sequences, messages, holders, outer_bytes } = &self.shared;
-        held_bytes(sequences, messages, holders, *outer_bytes)
+        let SharedState { sequences, messages, holders, beside_bytes } = &self.shared;
+        held_bytes(sequences, messages, holders, *beside_bytes)
     }
 
     /// Records that the flow may hold memory besides its entry.

@@ -12,6 +12,12 @@ use std::fmt;
 /// Maximum number of letters of [`EngineVar::History`].
 pub const HISTORY_LETTERS_MAX: u8 = 52;
 
+/// Packets that may wait beside a flow.
+pub const ASIDE_MAX: u8 = 8;
+
+/// In [`EngineVar::Aside`]: the current packet is to wait beside the flow.
+pub const ASIDE_NEW: u8 = 0x80;
+
 macro_rules! engine_vars {
     ($($(#[doc = $doc:literal])* $variant:ident = $text:literal, $kind:expr, $sides:ident;)*) => {
         /// A variable of flow records that programs and the engine share.
@@ -70,6 +76,12 @@ engine_vars! {
     OpenTerms = "$open", VarKind::Bits(64), shared;
     /// The decisions about the flow so far, in as many words as they take; written by the engine only.
     Verdict = "$verdict", VarKind::Bits(64), shared;
+    /// The number of packets that wait beside the flow ([`ASIDE_MAX`] at most), for the flow that follows with
+    /// the same key. [`ASIDE_NEW`] is set if the current packet is one of them.
+    Aside = "$aside", VarKind::Bits(8), shared;
+    /// 1 while the program is asked whether a packet with other tags joins the flow. The program sets 0 if
+    /// so; else it requests a restart.
+    Joining = "$joining", VarKind::Bits(8), shared;
     /// The messages that a direction carries: the number of the edge to them plus one; 0 for none. If this
     /// variable is declared, programs collect bytes for messages.
     Messages = "$messages", VarKind::Bits(16), each_side;

@@ -52,18 +52,22 @@ pub enum KeyRole {
     /// The context of the flow: a number made of the values that the layers below add to keys; 0 if they add
     /// none.
     Context,
+    /// As `Context`, of the values in which the directions of a connection may differ; the flow has those of
+    /// its first packet.
+    Tags,
     /// Any other value that distinguishes flows.
     Other,
 }
 
 impl KeyRole {
     /// All roles, with their words in the text form of graphs.
-    pub const ALL: [(KeyRole, &str); 6] = [
+    pub const ALL: [(KeyRole, &str); 7] = [
         (KeyRole::Address, "address"),
         (KeyRole::Mac, "mac"),
         (KeyRole::Number, "number"),
         (KeyRole::Port, "port"),
         (KeyRole::Context, "context"),
+        (KeyRole::Tags, "tags"),
         (KeyRole::Other, "other"),
     ];
 
@@ -73,7 +77,7 @@ impl KeyRole {
             KeyRole::Address => Some(Hosts::Addresses),
             KeyRole::Mac => Some(Hosts::Macs),
             KeyRole::Number => Some(Hosts::Numbers),
-            KeyRole::Port | KeyRole::Context | KeyRole::Other => None,
+            KeyRole::Port | KeyRole::Context | KeyRole::Tags | KeyRole::Other => None,
         }
     }
 }
@@ -136,6 +140,13 @@ impl KeyPlace {
         if self.bits >= WORD_BITS { word } else { word & ((1 << self.bits) - 1) }
     }
 
+    /// Gives a part of up to 64 bits another value.
+    pub fn set_low(self, key: &mut [u64], value: u64) {
+        let mask = if self.bits >= WORD_BITS { u64::MAX } else { ((1 << self.bits) - 1) << self.shift };
+        let word = &mut key[usize::from(self.word)];
+        *word = *word & !mask | value << self.shift & mask;
+    }
+
     /// The least significant 128 bits of the part: high and low word.
     #[inline]
     pub fn pair(self, key: &[u64]) -> [u64; 2] {
@@ -147,7 +158,7 @@ impl KeyPlace {
     }
 }
 
-/// The places of address and port of both sides of a key, and of the context. Computed once for each layout.
+/// The places of address and port of both sides of a key, of the context and of the tags. Computed once for each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyEnds {
     /// The kind of the addresses.
@@ -158,6 +169,8 @@ pub struct KeyEnds {
     pub ports: [Option<KeyPlace>; 2],
     /// Context of the flow.
     pub context: Option<KeyPlace>,
+    /// Tags of the flow.
+    pub tags: Option<KeyPlace>,
 }
 
 impl KeyEnds {
@@ -184,6 +197,12 @@ impl KeyEnds {
     #[inline]
     pub fn context(&self, key: &[u64]) -> u64 {
         self.context.map_or(0, |place| place.low(key))
+    }
+
+    /// The tags of a key; 0 if the key has none.
+    #[inline]
+    pub fn tags(&self, key: &[u64]) -> u64 {
+        self.tags.map_or(0, |place| place.low(key))
     }
 }
 
@@ -216,6 +235,7 @@ impl KeyLayout {
             addresses: KeySide::BOTH.map(|side| of(&|role| role.hosts().is_some(), side)),
             ports: KeySide::BOTH.map(|side| of(&|role| role == KeyRole::Port, side)),
             context: of(&|role| role == KeyRole::Context, KeySide::Neither),
+            tags: of(&|role| role == KeyRole::Tags, KeySide::Neither),
         };
         Self { parts, words, ends }
     }
@@ -240,10 +260,10 @@ impl KeyLayout {
         &self.ends
     }
 
-    /// Whether a key contains nothing but each side's address and port, and a context.
+    /// Whether a key contains nothing but each side's address and port, a context, and tags.
     pub fn is_ends_alone(&self) -> bool {
         let ends = self.ends.addresses.iter().chain(&self.ends.ports);
-        let named = ends.chain([&self.ends.context]).flatten().count();
+        let named = ends.chain([&self.ends.context, &self.ends.tags]).flatten().count();
         named == self.parts.len() && self.parts.iter().all(|part| part.bits <= 2 * WORD_BITS)
     }
 }

@@ -34,7 +34,7 @@ impl Stack {
     pub fn context_names(&self) -> Vec<String> {
         let of_layers = self.layers.iter().flat_map(|layer| {
             let protocol = &layer.protocol;
-            protocol.context.iter().map(|&value| named(protocol, value))
+            protocol.context.iter().chain(&protocol.tags).map(|&value| named(protocol, value))
         });
         let mut names: Vec<String> = self.by_interface.then(|| INTERFACE.to_string()).into_iter().collect();
         for name in of_layers {
@@ -70,10 +70,12 @@ impl Stack {
     fn ignore(&mut self, name: &str) -> bool {
         let mut is_known = false;
         for layer in &mut self.layers {
-            if let Some(value) =
-                layer.protocol.named(name).filter(|value| layer.protocol.context.contains(value))
-            {
-                Arc::make_mut(&mut layer.protocol).context.retain(|one| *one != value);
+            let protocol = &layer.protocol;
+            let declares = |value: &ValueId| protocol.context.contains(value) || protocol.tags.contains(value);
+            if let Some(value) = protocol.named(name).filter(declares) {
+                let protocol = Arc::make_mut(&mut layer.protocol);
+                protocol.context.retain(|one| *one != value);
+                protocol.tags.retain(|one| *one != value);
                 is_known = true;
             }
         }
@@ -91,7 +93,10 @@ impl Stack {
             let Some(value) = layer.protocol.named(name) else { continue };
             is_known = true;
             if !layer.protocol.context.contains(&value) {
-                Arc::make_mut(&mut layer.protocol).context.push(value);
+                let protocol = Arc::make_mut(&mut layer.protocol);
+                protocol.context.push(value);
+                // The directions of a connection may no longer differ in the value.
+                protocol.tags.retain(|one| *one != value);
             }
         }
         is_known

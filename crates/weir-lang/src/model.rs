@@ -39,10 +39,15 @@ pub struct Protocol {
     /// Numbers (fields and derived values) that distinguish the instances of this layer and of the layers
     /// above it, besides the parts of their keys.
     pub context: Vec<ValueId>,
+    /// As `context`, but the directions of a connection may differ in them ([`join`](Self::join)).
+    pub tags: Vec<ValueId>,
     /// The key that assigns packets to instances.
     pub instance: Option<Instance>,
     /// Variables; `VarId` indexes this.
     pub vars: Vec<Var>,
+    /// The packets with other tags that belong to the instance: the condition is evaluated for a packet that
+    /// finds no instance with its own tags. `None`: none.
+    pub join: Option<Expr>,
     /// Statements that run on every packet of an instance, admitted or not, before all others.
     pub count: Vec<Stmt>,
     /// The packets that are admitted, that is, may change their instance and are not only counted; `None`:
@@ -442,6 +447,15 @@ pub enum Target {
     State(usize),
     /// The instance ends and this packet starts a new one.
     Restart,
+    /// The packet waits beside the instance, which does not change: it belongs to the instance that follows.
+    Aside,
+}
+
+impl Target {
+    /// Whether the packet does not belong to the instance: such transitions are decided before all others.
+    pub fn is_elsewhere(self) -> bool {
+        matches!(self, Target::Restart | Target::Aside)
+    }
 }
 
 /// An idle timeout.
@@ -468,6 +482,10 @@ pub enum Trigger {
     OutOfWindow,
     /// A packet showed that bytes before queued ones are missing.
     Gap,
+    /// A packet was put aside.
+    Aside,
+    /// A packet with other tags joined the instance.
+    Join,
     /// A packet contained bytes that differ from the buffered bytes at their position.
     Inconsistent,
     /// The instance ended. There is no packet, so such an event has [`end_columns`](Event::end_columns) and

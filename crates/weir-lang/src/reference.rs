@@ -139,6 +139,7 @@ fn states(page: &mut String, protocol: &Protocol) {
         let to = match transition.to {
             Target::State(index) => state(index),
             Target::Restart => "a new instance",
+            Target::Aside => "beside the instance",
         };
         let idle = transition.timeout.map_or(String::new(), |timeout| format!("{timeout:?}"));
         let _ = writeln!(page, "| {} | {from} | {to} | {idle} |", transition.name);
@@ -167,6 +168,8 @@ fn events(page: &mut String, protocol: &Protocol) {
             Trigger::Retransmission => "a retransmission".into(),
             Trigger::OutOfWindow => "bytes out of the window".into(),
             Trigger::Gap => "missing bytes".into(),
+            Trigger::Join => "a packet with other tags".into(),
+            Trigger::Aside => "a packet put aside".into(),
             Trigger::Inconsistent => "bytes that contradict others".into(),
             Trigger::End => "the end of an instance".into(),
             Trigger::Check(interval) => format!("every {} s", interval.as_secs_f64()),

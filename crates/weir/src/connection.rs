@@ -53,6 +53,8 @@ pub struct Connection {
     pub vlan: Option<u64>,
     /// VLAN identifier of the inner tag, if there is one.
     pub inner_vlan: Option<u64>,
+    /// VLAN identifier of the direction other than the first packet's, if its packets have another one.
+    pub other_vlan: Option<u64>,
     /// The columns of events `on end`.
     pub at_end: EndValues,
 }
@@ -115,6 +117,7 @@ impl Connection {
             tunnel_parents: record.tunnel_parents(),
             vlan: record.vlan(),
             inner_vlan: record.inner_vlan(),
+            other_vlan: record.other_vlan(),
             at_end: EndValues { columns: Arc::clone(&places.end_columns), values: at_end.collect() },
         }
     }

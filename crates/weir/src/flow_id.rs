@@ -49,8 +49,10 @@ pub fn push_uid(graph: &Graph, table: Table, header: &Header, text: &mut String)
         for &word in key {
             mix(word);
         }
-    } else if ends.context(key) != 0 {
-        mix(ends.context(key));
+    } else {
+        for number in [ends.context(key), ends.tags(key)].into_iter().filter(|&number| number != 0) {
+            mix(number);
+        }
     }
     mix(header.first_time as u64);
     push_spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)), text);

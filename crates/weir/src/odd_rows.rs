@@ -55,6 +55,13 @@ const EVENTS: &[OddName] = &[
         doc: "payload in a SYN",
     },
     OddName {
+        event: "tcp.syn_beside",
+        name: "SYN_inside_connection",
+        source: "TCP",
+        kinds: None,
+        doc: "a SYN of another connection inside one that is open; the row of the other connection follows",
+    },
+    OddName {
         event: "tcp.stray",
         name: "stray_control_segment",
         source: "TCP",

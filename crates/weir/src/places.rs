@@ -30,6 +30,7 @@ pub(crate) struct Places {
     pub(crate) icmp_code: Option<NumberPlace>,
     pub(crate) vlan: Option<NumberPlace>,
     pub(crate) inner_vlan: Option<NumberPlace>,
+    pub(crate) other_vlan: Option<NumberPlace>,
     pub(crate) end_columns: Arc<[Column]>,
     /// By column of `end_columns`: its place, if the flows have the column.
     pub(crate) at_end: Vec<Option<EndColumn>>,
@@ -65,6 +66,7 @@ impl Places {
             icmp_code: place(RecordVar::IcmpCode),
             vlan: place(RecordVar::Vlan),
             inner_vlan: place(RecordVar::InnerVlan),
+            other_vlan: place(RecordVar::OtherVlan),
             end_columns: Arc::clone(&ends.columns),
             at_end: ends.of_records(graph, layout, table),
             proto: proto_name(&graph.tables[table.index()].name),

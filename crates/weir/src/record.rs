@@ -120,7 +120,8 @@ impl<'a> Record<'a> {
             }
             23 => number(self.vlan()),
             24 => number(self.inner_vlan()),
-            12..=24 => Cell::Absent,
+            25 => number(self.other_vlan()),
+            12..=25 => Cell::Absent,
             _ => self.at_end(column - COLUMNS.len()),
         };
         row.push(cell);
@@ -265,6 +266,11 @@ impl<'a> Record<'a> {
     /// VLAN identifier of the inner tag, if there is one.
     pub fn inner_vlan(&self) -> Option<u64> {
         Some(self.first(self.places.inner_vlan)).filter(|&vlan| vlan != 0)
+    }
+
+    /// VLAN identifier of the direction other than the first packet's, if its packets have another one.
+    pub fn other_vlan(&self) -> Option<u64> {
+        Some(self.first(self.places.other_vlan)).filter(|&vlan| vlan != 0)
     }
 
     /// The value of a column of events `on end`.

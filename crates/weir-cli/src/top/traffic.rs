@@ -228,6 +228,7 @@ pub mod tests {
             tunnel_parents: vec![],
             vlan: None,
             inner_vlan: None,
+            other_vlan: None,
             at_end: EndValues::default(),
         }
     }

@@ -97,7 +97,8 @@ impl Lower<'_> {
         let hash = match self.has_instances_in_messages(id) {
             true => self.b.read(vars.hosts),
             false => {
-                let (words, _) = self.lower_key(id, instance);
+                // Directions of a connection may differ in their tags.
+                let (words, _) = self.lower_key_of_ends(id, instance);
                 self.lower_hash(&words)
             }
         };

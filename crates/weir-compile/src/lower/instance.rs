@@ -8,7 +8,7 @@ use crate::whole::whole_of;
 use std::time::Duration;
 use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS};
 use weir_ir::build::Variable;
-use weir_ir::engine_var::{EngineVar, HISTORY_LETTERS_MAX, VarName};
+use weir_ir::engine_var::{ASIDE_MAX, ASIDE_NEW, EngineVar, HISTORY_LETTERS_MAX, VarName};
 use weir_ir::graph::{
     BinaryOp, Block, CompareOp, Op, Table, TableDecl, Terminator, Type, Value, Var, VarDecl, VarKind,
 };
@@ -95,10 +95,11 @@ impl Lower<'_> {
         }
         let work_done = self.b.block();
         self.lower_first_values(id, &context);
-        // A restart comes first, even if the old flow is no longer wanted: another flow may begin here.
+        self.lower_join(id, &context);
+        // These packets come first, even if the old flow is no longer wanted: another flow may begin here.
         if !protocol.states.is_empty() {
             self.lower_state(&context);
-            self.lower_restart(id, &context);
+            self.lower_elsewhere(id, &context, work_done);
         }
         let has_terms = context.two_sided || self.reports_ends(id);
         if has_terms {
@@ -252,6 +253,7 @@ impl Lower<'_> {
                 observed,
             });
         }
+        let joins = protocol.join.is_some() && self.has_tags(id);
         let vars = &mut self.b.graph.vars;
         let mut declare = |var: EngineVar, word, observed| vars.push(var.declare_word(word, table, observed));
         if has_timeouts {
@@ -270,6 +272,12 @@ impl Lower<'_> {
         }
         if !protocol.states.is_empty() {
             declare(EngineVar::State, 0, connections || end_values.contains(&model::EndValue::State));
+        }
+        if joins {
+            declare(EngineVar::Joining, 0, true);
+        }
+        if puts_aside(protocol) {
+            declare(EngineVar::Aside, 0, true);
         }
         let letters = history_letters(protocol) * 2;
         if letters > 0 {
@@ -441,24 +449,86 @@ impl Lower<'_> {
         );
     }
 
-    /// Lowers transitions to `restart` first: preparation must not modify the instance that ends.
-    fn lower_restart(&mut self, id: LayerId, context: &FlowContext) {
-        for transition in &self.layer(id).protocol.transitions {
-            if transition.to != Target::Restart || self.known(&transition.condition) == Some(false) {
+    /// Lowers the statements for one occasion.
+    fn lower_reaction(&mut self, id: LayerId, trigger: Trigger) {
+        let on = &self.layer(id).protocol.on;
+        let lists = on.iter().filter(|(on, _)| *on == trigger);
+        lists.for_each(|(_, list)| self.lower_statements(id, list));
+    }
+
+    /// Answers whether a packet with other tags belongs to the instance, if the engine asks.
+    fn lower_join(&mut self, id: LayerId, context: &FlowContext) {
+        let Some(join) = self.layer(id).protocol.join.as_ref().filter(|_| self.has_tags(id)) else { return };
+        let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::Joining));
+        let (asked, joins, stays, on) = (self.b.block(), self.b.block(), self.b.block(), self.b.block());
+        let joining = self.b.one(Op::Get { flow, var, side: None });
+        let joining = self.b.truth(joining);
+        self.b.branch(joining, asked, on);
+        self.b.seal(asked);
+        self.b.switch_to(asked);
+        let holds = self.truth(id, join);
+        self.b.branch(holds, joins, stays);
+        self.b.seal(joins);
+        self.b.seal(stays);
+        self.b.switch_to(stays);
+        self.b.end(Terminator::Restart);
+        self.b.switch_to(joins);
+        let value = self.b.int(0);
+        self.b.push(Op::Set { flow, var, side: None, value });
+        self.lower_reaction(id, Trigger::Join);
+        self.b.jump(on);
+        self.b.seal(on);
+        self.b.switch_to(on);
+    }
+
+    /// Lowers transitions to `restart` and `aside` first: preparation must not modify the instance that ends,
+    /// and a packet put aside does not belong to its instance.
+    fn lower_elsewhere(&mut self, id: LayerId, context: &FlowContext, done: Block) {
+        let protocol = &self.layer(id).protocol;
+        for transition in &protocol.transitions {
+            if !transition.to.is_elsewhere() || self.known(&transition.condition) == Some(false) {
                 continue;
             }
             let (take, next) = (self.b.block(), self.b.block());
             let fires = self.fires(id, context, transition);
             // A packet does not end an instance that it created, or it would restart endlessly.
             let old = self.b.one(Op::Not(context.new));
-            let fires = self.b.binary(BinaryOp::And, old, fires);
+            let mut fires = self.b.binary(BinaryOp::And, old, fires);
+            if transition.to == Target::Aside {
+                let waiting = self.waiting_aside(context);
+                let max = self.b.int(u64::from(ASIDE_MAX));
+                let has_place = self.b.compare(CompareOp::Lt, waiting, max);
+                fires = self.b.binary(BinaryOp::And, fires, has_place);
+            }
             self.b.branch(fires, take, next);
             self.b.seal(take);
             self.b.seal(next);
             self.b.switch_to(take);
-            self.b.end(Terminator::Restart);
+            if transition.to == Target::Restart {
+                self.b.end(Terminator::Restart);
+            } else {
+                self.lower_aside(id, context);
+                self.b.jump(done);
+            }
             self.b.switch_to(next);
         }
+    }
+
+    /// Asks the engine to let the packet wait beside its instance.
+    fn lower_aside(&mut self, id: LayerId, context: &FlowContext) {
+        self.lower_reaction(id, Trigger::Aside);
+        self.lower_events(id, &context.telling, Trigger::Aside);
+        let waiting = self.waiting_aside(context);
+        let one = self.b.int(u64::from(ASIDE_NEW) + 1);
+        let value = self.b.binary(BinaryOp::Add, waiting, one);
+        let var = self.engine_var(context.table, EngineVar::Aside);
+        self.b.push(Op::Set { flow: context.flow, var, side: None, value });
+    }
+
+    /// The number of packets that wait beside the instance.
+    fn waiting_aside(&mut self, context: &FlowContext) -> Value {
+        let var = self.engine_var(context.table, EngineVar::Aside);
+        self.b.one(Op::Get { flow: context.flow, var, side: None })
     }
 
     fn fires(&mut self, id: LayerId, context: &FlowContext, transition: &model::Transition) -> Value {
@@ -710,6 +780,10 @@ fn duration_ms(duration: Duration) -> u32 {
 }
 
 /// The blocks of statements of a protocol.
+fn puts_aside(protocol: &model::Protocol) -> bool {
+    protocol.transitions.iter().any(|one| one.to == Target::Aside)
+}
+
 fn statements(protocol: &model::Protocol) -> impl Iterator<Item = &[Stmt]> {
     let on = protocol.on.iter().map(|(_, list)| list.as_slice());
     [protocol.count.as_slice(), &protocol.prepare].into_iter().chain(on)

@@ -14,11 +14,18 @@ const SMALL_BITS: u16 = 32;
 /// The name of the context in the layouts of keys.
 const CONTEXT: &str = "context";
 
+/// The name of the tags, likewise.
+const TAGS: &str = "tags";
+
 /// The entry of the context among the values that layers hand up. Names of `below.` have no such character.
 pub(super) const BELOW_CONTEXT: &str = "*context";
 
-/// Bits of the context.
+/// The name in `below` of the tags, likewise.
+pub(super) const BELOW_TAGS: &str = "*tags";
+
+/// Bits of context and tags.
 const CONTEXT_BITS: u16 = 64;
+const TAGS_BITS: u16 = 32;
 
 /// An odd number: the context of several values depends on their order. Contexts of one value are different
 /// if the values are; those of several values are hashes.
@@ -179,6 +186,14 @@ impl Lower<'_> {
         let plan = self.plan_key(id, instance);
         let mut parts: Vec<KeyPart> =
             plan.iter().flat_map(|part| sides.iter().map(move |&side| of_side(part, side))).collect();
+        if self.has_tags(id) {
+            parts.push(KeyPart {
+                name: TAGS.to_owned(),
+                bits: TAGS_BITS,
+                role: KeyRole::Tags,
+                side: KeySide::Neither,
+            });
+        }
         if self.has_context(id) {
             parts.push(KeyPart {
                 name: CONTEXT.to_owned(),
@@ -192,9 +207,17 @@ impl Lower<'_> {
 
     /// Whether a layer, or a layer that occurs below it, adds values to the context of its instances.
     fn has_context(&self, id: LayerId) -> bool {
-        let adds = |at: usize| !self.stack.layers[at].protocol.context.is_empty();
+        self.stack.by_interface || self.has_below(id, |protocol| !protocol.context.is_empty())
+    }
+
+    /// Whether a layer, or a layer that occurs below it, adds tags to its instances.
+    pub(super) fn has_tags(&self, id: LayerId) -> bool {
+        self.has_below(id, |protocol| !protocol.tags.is_empty())
+    }
+
+    fn has_below(&self, id: LayerId, adds: impl Fn(&model::Protocol) -> bool) -> bool {
         let is_below = |at: usize| at == usize::from(id.0) || self.reachable[at].contains(&id);
-        self.stack.by_interface || (0..self.stack.layers.len()).any(|at| adds(at) && is_below(at))
+        (0..self.stack.layers.len()).any(|at| adds(&self.stack.layers[at].protocol) && is_below(at))
     }
 
     /// Starts the context of a packet.
@@ -207,17 +230,21 @@ impl Lower<'_> {
         }
     }
 
-    /// Adds the values of a layer to the context of its instances and of those above it. A value of 0 changes
-    /// nothing: a VLAN tag without a VLAN only has a priority.
+    /// Adds the values of a layer to the context and the tags of its instances and of those above it. A value
+    /// of 0 changes nothing: a VLAN tag without a VLAN only has a priority.
     pub(super) fn lower_context(&mut self, id: LayerId) {
-        let Some(&(context, _)) = self.below.get(BELOW_CONTEXT) else { return };
-        for part in &self.layer(id).protocol.context {
+        let protocol = &self.layer(id).protocol;
+        let of_context = protocol.context.iter().map(|&part| (part, BELOW_CONTEXT, u64::MAX));
+        let of_tags = protocol.tags.iter().map(|&part| (part, BELOW_TAGS, u64::MAX >> TAGS_BITS));
+        for (part, name, mask) in of_context.chain(of_tags) {
+            let Some(&(context, _)) = self.below.get(name) else { continue };
             let (before, value) = (self.b.read(context), self.int(id, &part.expr()));
-            let numbers = [CONTEXT_FACTOR, number_of(&self.layer(id).protocol.declared), 0];
-            let [factor, own, zero] = numbers.map(|number| self.b.int(number));
+            let numbers = [CONTEXT_FACTOR, number_of(&protocol.declared), 0, mask];
+            let [factor, own, zero, mask] = numbers.map(|number| self.b.int(number));
             let product = self.b.binary(BinaryOp::Mul, before, factor);
             let named = self.b.binary(BinaryOp::Add, value, own);
             let sum = self.b.binary(BinaryOp::Add, product, named);
+            let sum = self.b.binary(BinaryOp::And, sum, mask);
             let is_none = self.b.compare(CompareOp::Eq, value, zero);
             let after = self.b.one(Op::Select(is_none, before, sum));
             self.b.write(context, after);
@@ -227,10 +254,20 @@ impl Lower<'_> {
     /// Key words in the order of [`key_layout`](Self::key_layout), and whether the sender is the second side.
     pub(super) fn lower_key(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<Value>, Value) {
         let (mut parts, swap) = self.lower_parts(id, instance);
+        if self.has_tags(id) {
+            let tags = self.b.read(self.below[BELOW_TAGS].0);
+            parts.push((TAGS_BITS, vec![tags]));
+        }
         if self.has_context(id) {
             let context = self.b.read(self.below[BELOW_CONTEXT].0);
             parts.push((CONTEXT_BITS, vec![context]));
         }
+        (self.pack_words(parts), swap)
+    }
+
+    /// As [`lower_key`](Self::lower_key), but without context and tags.
+    pub(super) fn lower_key_of_ends(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<Value>, Value) {
+        let (parts, swap) = self.lower_parts(id, instance);
         (self.pack_words(parts), swap)
     }
 

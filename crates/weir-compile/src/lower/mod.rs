@@ -495,6 +495,9 @@ fn below_names<'a>(stack: &Stack, layers: impl Iterator<Item = &'a Layer>) -> Ve
     if stack.by_interface || stack.layers.iter().any(|layer| !layer.protocol.context.is_empty()) {
         names.insert(key::BELOW_CONTEXT.to_owned());
     }
+    if stack.layers.iter().any(|layer| !layer.protocol.tags.is_empty()) {
+        names.insert(key::BELOW_TAGS.to_owned());
+    }
     for layer in layers {
         crate::walk::for_each_expr(&layer.protocol, &mut |e| {
             if let weir_lang::model::Expr::Below(name) = e {

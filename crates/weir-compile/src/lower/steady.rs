@@ -7,7 +7,7 @@
 //!
 //! If no question needs records of connections, the engine keeps no variables of connections of which nothing
 //! more is wanted, and nothing is counted. All packets are then steady that do not begin another connection:
-//! those that match no condition of a transition to `restart`, where what the condition says about the
+//! those that match no condition of a transition to `restart` or `aside`, where what the condition says about the
 //! instance counts as true.
 
 use super::Lower;
@@ -141,7 +141,7 @@ impl Lower<'_> {
     fn may_begin_anew(&mut self, id: LayerId) -> Value {
         let protocol = &self.layer(id).protocol;
         let mut may = self.b.bool(false);
-        for transition in protocol.transitions.iter().filter(|one| one.to == model::Target::Restart) {
+        for transition in protocol.transitions.iter().filter(|one| one.to.is_elsewhere()) {
             let mut fires = self.b.bool(true);
             for condition in transition.condition.clone().conjuncts() {
                 if !asks_instance(protocol, &condition) {

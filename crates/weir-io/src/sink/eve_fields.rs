@@ -99,6 +99,7 @@ events! {
         "service"        "app_proto_orig"      AppBefore;
         "vlan"           "vlan"                Listed;
         "inner_vlan"     "vlan"                Listed;
+        "other_vlan"     "other_vlan"          Plain;
         "community_id"   "community_id"        Plain;
         "orig_pkts"      "flow.pkts_toserver"  Plain;
         "resp_pkts"      "flow.pkts_toclient"  Plain;

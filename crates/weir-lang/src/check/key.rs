@@ -59,9 +59,10 @@ impl Checker<'_> {
             Some(Instance { source: exprs(source_kinds), destination: exprs(others), condition, reversed });
     }
 
-    /// The values that a protocol adds to the context of instances.
-    pub(super) fn context(&mut self, trees: &[&ast::Expr]) {
-        for tree in trees {
+    /// The values that a protocol adds to the context of instances, and to their tags.
+    pub(super) fn context(&mut self, contexts: &[&ast::Expr], tags: &[&ast::Expr]) {
+        let all = contexts.iter().map(|tree| (tree, false)).chain(tags.iter().map(|tree| (tree, true)));
+        for (tree, is_tag) in all {
             let value = self.resolver(Place::Packet).value(tree);
             let part = match &value.expr {
                 Expr::Field(field) if self.protocol.is_number(ValueId::Field(*field)) => {
@@ -76,9 +77,11 @@ impl Checker<'_> {
                     continue;
                 }
             };
-            if self.protocol.context.contains(&part) {
+            if self.protocol.context.contains(&part) || self.protocol.tags.contains(&part) {
                 let help = "name each value once";
                 self.error(codes::BAD_CLAUSE, "the value is already part of the context", tree.span, help);
+            } else if is_tag {
+                self.protocol.tags.push(part);
             } else {
                 self.protocol.context.push(part);
             }

@@ -15,12 +15,13 @@ use std::time::Duration;
 
 /// Causes of events that are not transitions. A transition may be called `end` or `check`: events `on end`
 /// then mean the transition.
-const TRIGGERS: [(&str, Trigger); 8] = [
+const TRIGGERS: [(&str, Trigger); 9] = [
     ("packet", Trigger::Packet),
     ("ordered", Trigger::Ordered),
     ("retransmission", Trigger::Retransmission),
     ("out_of_window", Trigger::OutOfWindow),
     ("gap", Trigger::Gap),
+    ("aside", Trigger::Aside),
     ("inconsistent", Trigger::Inconsistent),
     ("end", Trigger::End),
     // With the interval of the event.
@@ -138,7 +139,7 @@ impl Checker<'_> {
 
     fn state(&mut self, state: &ast::State) {
         let name = &state.name;
-        if matches!(name.text.as_str(), "any" | "restart" | "start" | "accept") || name.text.contains('.') {
+        if matches!(name.text.as_str(), "any" | "restart" | "aside" | "start" | "accept") || name.text.contains('.') {
             let message = format!("no state can be called `{}`", name.text);
             self.error(codes::RESERVED_NAME, message, name.span, "give it another name");
         } else if let Some((_, first)) = self.states.get(&name.text) {
@@ -196,11 +197,12 @@ impl Checker<'_> {
             tree.from.iter().filter_map(|from| self.find_state(from)).collect()
         };
         let from_known = any.is_some() || !from.is_empty();
-        let to = if tree.to.text == "restart" {
-            Some(Target::Restart)
-        } else {
-            self.find_state(&tree.to).map(Target::State)
+        let to = match tree.to.text.as_str() {
+            "restart" => Some(Target::Restart),
+            "aside" => Some(Target::Aside),
+            _ => self.find_state(&tree.to).map(Target::State),
         };
+        let is_elsewhere = to.is_some_and(Target::is_elsewhere);
         let (condition, always) = match &tree.condition {
             Some(condition) => {
                 let value = self.resolver(Place::Transition).condition(condition);
@@ -210,16 +212,17 @@ impl Checker<'_> {
         };
         let ordered = uses_ordered(&condition);
         if from_known {
-            self.find_covered(&from, tree.to.text == "restart", name.span);
+            self.find_covered(&from, is_elsewhere, name.span);
         }
         let index = self.protocol.transitions.len();
         self.transitions.entry(name.text.clone()).or_insert((index, name.span));
         // Kept even if a state is unknown, so that events that refer to the transition cause no further
         // errors.
         let condition = if always && !ordered { Expr::Number(1) } else { condition };
-        if let Some((_, span)) = tree.timeout.filter(|_| tree.to.text == "restart") {
+        if let Some((_, span)) = tree.timeout.filter(|_| is_elsewhere) {
             let help = "the new instance has the time-out of its state";
-            self.error(codes::BAD_CLAUSE, "`restart` ends the instance", span, help);
+            let message = format!("`{}`: the packet does not belong to the instance", tree.to.text);
+            self.error(codes::BAD_CLAUSE, message, span, help);
         }
         let unknown = if self.protocol.states.is_empty() { Target::Restart } else { Target::State(0) };
         let to = to.unwrap_or(unknown);
@@ -229,11 +232,11 @@ impl Checker<'_> {
     }
 
     /// Warns if an earlier transition is taken from all these states for every packet. Transitions to
-    /// `restart` are tried before all others, and not for the packet that starts a new instance, so they hide
-    /// only each other.
-    fn find_covered(&mut self, from: &[usize], restarts: bool, span: Span) {
+    /// `restart` and `aside` are tried before all others, and not for the packet that starts a new instance,
+    /// so they hide only each other.
+    fn find_covered(&mut self, from: &[usize], is_elsewhere: bool, span: Span) {
         let always = self.protocol.transitions.iter().filter(|one| {
-            matches!(one.condition, Expr::Number(1)) && (one.to == Target::Restart) == restarts
+            matches!(one.condition, Expr::Number(1)) && one.to.is_elsewhere() == is_elsewhere
         });
         let earlier: Vec<&Transition> = always.collect();
         let covered =
@@ -571,12 +574,12 @@ impl Checker<'_> {
         };
         let Some((_, trigger)) = TRIGGERS.iter().find(meant) else {
             if let Some(index) = transition {
-                let restarts = self.protocol.transitions[index].to == Target::Restart;
-                if restarts && !self.protocol.states.is_empty() {
+                let is_elsewhere = self.protocol.transitions[index].to.is_elsewhere();
+                if is_elsewhere && !self.protocol.states.is_empty() {
                     let help = "let it happen `on packet`, with the transition's condition";
                     self.error(
                         codes::BAD_CLAUSE,
-                        "an instance that restarts reports no events",
+                        "the packet does not belong to the instance, which reports no events",
                         name.span,
                         help,
                     );
@@ -600,7 +603,8 @@ impl Checker<'_> {
             self.diagnostics.push(diagnostic);
             return None;
         };
-        if *trigger != Trigger::Packet && !is_of_instance(trigger) && !self.scope.has_sequence {
+        let needs_sequence = !matches!(trigger, Trigger::Packet | Trigger::Aside) && !is_of_instance(trigger);
+        if needs_sequence && !self.scope.has_sequence {
             let message = format!("`{}` needs a sequence", name.text);
             self.error(codes::MISSING_CLAUSE, message, name.span, "add `sequence at … of payload`");
         } else if *trigger == Trigger::OutOfWindow

@@ -72,13 +72,20 @@ pub(super) fn check(
     checker.first_values(&clauses.vars);
     checker.aliases(&clauses.aliases);
     checker.payload(clauses.payload);
-    checker.context(&clauses.contexts);
+    checker.context(&clauses.contexts, &clauses.tags);
     checker.instance(clauses.instance);
+    if let Some((span, _)) = clauses.joins.first().filter(|_| !checker.scope.two_sided) {
+        let help = "give it `instance (…) <-> (…)`";
+        checker.error(codes::MISSING_CLAUSE, "`join` needs an instance with two sides", *span, help);
+    }
+    checker.protocol.join = checker.conjunction("join", &clauses.joins);
     checker.protocol.count = checker.blocks("count", &clauses.counts);
-    checker.protocol.admit = checker.admit(&clauses.admits);
+    checker.protocol.admit = checker.conjunction("admit", &clauses.admits);
     checker.protocol.prepare = checker.blocks("prepare", &clauses.prepares);
     checker.steady(&clauses.steadies);
-    checker.on(&clauses.ons, clauses.sequence.is_some_and(|(_, sequence)| sequence.window.is_some()));
+    let has_window = clauses.sequence.is_some_and(|(_, sequence)| sequence.window.is_some());
+    let has_aside = clauses.transitions.iter().any(|(_, transition)| transition.to.text == "aside");
+    checker.on(&clauses.ons, has_window, has_aside);
     checker.sequence(clauses.sequence);
     checker.assembled(&clauses.assembled);
     checker.acknowledge(clauses.acknowledge);
@@ -113,9 +120,11 @@ fn empty(tree: &ast::Protocol) -> Protocol {
         aliases: Vec::new(),
         payload: None,
         context: Vec::new(),
+        tags: Vec::new(),
         instance: None,
         vars: Vec::new(),
         count: Vec::new(),
+        join: None,
         admit: None,
         prepare: Vec::new(),
         steady: None,
@@ -152,8 +161,10 @@ pub(super) struct Clauses<'a> {
     lets: Vec<&'a ast::Let>,
     payload: Option<&'a Option<ast::Expr>>,
     contexts: Vec<&'a ast::Expr>,
+    tags: Vec<&'a ast::Expr>,
     instance: Option<InstanceTree<'a>>,
     vars: Vec<VarsTree<'a>>,
+    joins: Vec<(Span, &'a ast::Expr)>,
     counts: Vec<BlockTree<'a>>,
     admits: Vec<(Span, &'a ast::Expr)>,
     prepares: Vec<BlockTree<'a>>,
@@ -209,6 +220,7 @@ impl<'a> Clauses<'a> {
                 ClauseKind::Let(derived) => sorted.lets.push(derived),
                 ClauseKind::Payload(length) => sorted.payload = Some(length),
                 ClauseKind::Context(names) => sorted.contexts.extend(names),
+                ClauseKind::Tag(names) => sorted.tags.extend(names),
                 ClauseKind::Instance { source, destination, condition, reversed } => {
                     let conditions = [condition.as_ref(), reversed.as_ref()];
                     sorted.instance = Some((span, source, destination.as_deref(), conditions));
@@ -218,6 +230,7 @@ impl<'a> Clauses<'a> {
                     sorted.vars.push((span, *held, vars, *of_steady))
                 }
                 ClauseKind::Count(stmts) => sorted.counts.push((span, stmts)),
+                ClauseKind::Join(condition) => sorted.joins.push((span, condition)),
                 ClauseKind::Admit(condition) => sorted.admits.push((span, condition)),
                 ClauseKind::Prepare(stmts) => sorted.prepares.push((span, stmts)),
                 ClauseKind::Steady(condition, stmts) => {
@@ -484,25 +497,38 @@ impl Checker<'_> {
     }
 
     /// Statements that depend on what the sequence finds. `has_window`: the sequence has a window.
-    fn on(&mut self, blocks: &[(&ast::Name, &[ast::Stmt])], has_window: bool) {
-        const KNOWN: [&str; 3] = ["retransmission", "out_of_window", "gap"];
+    /// `has_aside`: a transition puts packets aside.
+    fn on(&mut self, blocks: &[(&ast::Name, &[ast::Stmt])], has_window: bool, has_aside: bool) {
+        const KNOWN: [&str; 5] = ["retransmission", "out_of_window", "gap", "aside", "join"];
         for &(name, stmts) in blocks {
             let trigger = match name.text.as_str() {
                 "retransmission" => Trigger::Retransmission,
                 "out_of_window" => Trigger::OutOfWindow,
                 "gap" => Trigger::Gap,
+                "aside" => Trigger::Aside,
+                "join" => Trigger::Join,
                 other => {
                     self.stmts(stmts, Place::Instance);
                     let message = format!("no statements can run on `{other}`");
                     let diagnostic = Diagnostic::error(codes::UNKNOWN_TRIGGER, message).at(name.span);
-                    let help = "statements run on `retransmission`, `out_of_window` and `gap`; a transition is `on name: from -> to`";
+                    let help = "statements run on `retransmission`, `out_of_window`, `gap`, `aside` and `join`; a transition is `on name: from -> to`";
                     self.diagnostics.push(diagnostic.help(help).did_you_mean(other, KNOWN));
                     continue;
                 }
             };
             let place = if trigger == Trigger::Gap { Place::Gap } else { Place::Instance };
             let stmts = self.stmts(stmts, place);
-            if !self.scope.has_sequence {
+            if trigger == Trigger::Aside {
+                if !has_aside {
+                    let help = "add `on name: from -> aside when …`";
+                    self.error(codes::MISSING_CLAUSE, "no transition leads to `aside`", name.span, help);
+                }
+            } else if trigger == Trigger::Join {
+                if self.protocol.join.is_none() {
+                    let message = "nothing joins the instance";
+                    self.error(codes::MISSING_CLAUSE, message, name.span, "add `join when …`");
+                }
+            } else if !self.scope.has_sequence {
                 let message = format!("`{}` needs a sequence", name.text);
                 self.error(codes::MISSING_CLAUSE, message, name.span, "add `sequence at … of payload`");
             } else if trigger == Trigger::OutOfWindow && !has_window {
@@ -513,11 +539,11 @@ impl Checker<'_> {
         }
     }
 
-    /// The conjunction of all `admit` clauses.
-    fn admit(&mut self, clauses: &[(Span, &ast::Expr)]) -> Option<Expr> {
+    /// The conjunction of all clauses of one kind.
+    fn conjunction(&mut self, word: &str, clauses: &[(Span, &ast::Expr)]) -> Option<Expr> {
         let mut all: Option<Expr> = None;
         for &(span, condition) in clauses {
-            self.needs_instance("admit", span);
+            self.needs_instance(word, span);
             let condition = self.resolver(Place::Instance).condition(condition).expr;
             all = Some(match all {
                 Some(others) => Expr::Binary(BinaryOp::LogicalAnd, Box::new(others), Box::new(condition)),

@@ -107,13 +107,14 @@ fn each_expr<'a>(clause: &'a Clause, visit: &mut dyn FnMut(&'a Expr)) {
             let all = [&one.at].into_iter().chain(&one.span).chain(window).chain(wholes);
             all.chain(&one.condition).for_each(visit);
         }
-        ClauseKind::Admit(condition) | ClauseKind::End(condition) | ClauseKind::Assembled(_, condition) => {
-            visit(condition);
-        }
+        ClauseKind::Join(condition)
+        | ClauseKind::Admit(condition)
+        | ClauseKind::End(condition)
+        | ClauseKind::Assembled(_, condition) => visit(condition),
         ClauseKind::Acknowledge(at, condition)
         | ClauseKind::Confirm(at, condition)
         | ClauseKind::Hold(at, condition) => [at].into_iter().chain(condition).for_each(visit),
-        ClauseKind::Context(names) => names.iter().for_each(visit),
+        ClauseKind::Context(names) | ClauseKind::Tag(names) => names.iter().for_each(visit),
         ClauseKind::Transition(one) => one.condition.iter().for_each(visit),
         ClauseKind::Event(one) => {
             one.columns.iter().map(|(_, value)| value).chain(&one.condition).for_each(visit);

@@ -166,6 +166,8 @@ pub enum ClauseKind {
     Steady(Option<Expr>, Vec<Stmt>),
     /// `count { … }`
     Count(Vec<Stmt>),
+    /// `join when EXPR`
+    Join(Expr),
     /// `admit when EXPR`
     Admit(Expr),
     /// `assembled NAME = EXPR`
@@ -174,6 +176,8 @@ pub enum ClauseKind {
     Acknowledge(Expr, Option<Expr>),
     /// `context NAME, NAME`
     Context(Vec<Expr>),
+    /// `tag NAME, NAME`
+    Tag(Vec<Expr>),
     /// `confirm EXPR when EXPR`
     Confirm(Expr, Option<Expr>),
     /// `hold EXPR when EXPR`

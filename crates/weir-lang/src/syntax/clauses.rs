@@ -18,10 +18,12 @@ pub(super) const CLAUSES: &[&str] = &[
     "let",
     "payload",
     "context",
+    "tag",
     "instance",
     "each",
     "vars",
     "packet",
+    "join",
     "count",
     "admit",
     "prepare",
@@ -60,6 +62,7 @@ impl Parser<'_> {
             "let" => self.let_clause()?,
             "payload" => self.payload()?,
             "context" => ClauseKind::Context(self.exprs()?),
+            "tag" => ClauseKind::Tag(self.exprs()?),
             "instance" => self.instance()?,
             "each" => {
                 self.expect_word("side")?;
@@ -68,6 +71,10 @@ impl Parser<'_> {
             "vars" => self.vars(Held::Instance)?,
             "packet" => self.vars(Held::Packet)?,
             "count" => ClauseKind::Count(self.stmts()?),
+            "join" => {
+                self.expect_word("when")?;
+                ClauseKind::Join(self.condition()?)
+            }
             "admit" => {
                 self.expect_word("when")?;
                 ClauseKind::Admit(self.condition()?)

@@ -9,12 +9,13 @@
 //!           | "alias" NAME "=" NAME { "|" NAME } [TEXT]
 //!           | "let" NAME "=" expr [TEXT]
 //!           | "payload" "=" "rest" [ "[" ".." expr "]" ]
-//!           | "context" NAME { "," NAME }
+//!           | ("context" | "tag") NAME { "," NAME }
 //!           | "instance" key ["<->" key] ["when" expr] ["reversed" "when" expr]
 //!                                                             key = "(" expr { "," expr } ")"
 //!           | ("each" "side" | "vars" | "packet") "{" { NAME ":" type ["=" expr] [TEXT] } "}"
 //!           | ("count" | "prepare") block                     block = "{" { stmt } "}"
 //!           | "steady" ["when" expr] [block]
+//!           | "join" "when" expr
 //!           | "admit" "when" expr
 //!           | "sequence" "at" expr "of" ("payload" | NAME) { "spanning" expr | "window" expr ".." expr
 //!                                             | "from" ("first" | 0) | "overwrite" | "distinct" | "wholes" expr ".." expr

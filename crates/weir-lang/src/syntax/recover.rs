@@ -92,7 +92,7 @@ impl Parser<'_> {
             "payload" => next == T::Assign,
             "instance" => next == T::ParenOpen,
             "each" => next == T::Name && after == T::BraceOpen,
-            "admit" | "end" => resembles(self.word_at(1), "when"),
+            "join" | "admit" | "end" => resembles(self.word_at(1), "when"),
             "steady" => next == T::BraceOpen || resembles(self.word_at(1), "when"),
             "sequence" => resembles(self.word_at(1), "at"),
             "on" => next == T::Name && matches!(after, T::Colon | T::BraceOpen),
@@ -103,7 +103,7 @@ impl Parser<'_> {
             }
             "show" => next == T::Text,
             // On one line: a field may have that name and stand at the end of the previous clause.
-            "acknowledge" | "confirm" | "hold" | "context" => {
+            "acknowledge" | "confirm" | "hold" | "context" | "tag" => {
                 let follows = self.tokens.list.get(self.at + 1).is_some_and(|token| !token.first_of_line);
                 follows && matches!(next, T::Name | T::Number(_) | T::ParenOpen | T::If)
             }

@@ -76,6 +76,7 @@ mod probing;
 mod quality;
 mod question_losses;
 mod registry;
+mod reuse;
 mod samples;
 mod sharing;
 mod shipped;
