@@ -195,7 +195,7 @@ pub struct Program {
     #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Advanced")]
     pub ignore_context: Vec<String>,
     /// Connections that differ in this value are different (gtp.teid, frame.interface_id). If the value
-    /// differs between the two directions, each direction becomes a connection
+    /// differs between the two directions, also if the value is vlan.id, each direction becomes a connection
     #[arg(long, value_name = "FIELD", value_delimiter = ',', help_heading = "Advanced")]
     pub add_context: Vec<String>,
     /// Take connections with a port for a session protocol, whatever their bytes are: 'tcp.port == 8443:

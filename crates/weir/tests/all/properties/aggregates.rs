@@ -97,7 +97,7 @@ fn record_of(dissector: &Dissector, number: u64, packet: &MemoryPacket) -> Optio
         let below =
             layers[..at].iter().rfind(|layer| matches!(name_of(dissector, layer.layer), "ip" | "ipv6"));
         let ports = match name {
-            "icmp" | "icmpv6" => [(); 2].map(|()| talk(name, field(layer, "type"), field(layer, "code"))),
+            "icmp" | "icmpv6" => [field(layer, "type")?, answer(name, field(layer, "type")?, field(layer, "code")?)],
             _ => [field(layer, "src_port")?, field(layer, "dst_port")?],
         };
         let [sport, dport] = ports;
@@ -113,15 +113,16 @@ fn record_of(dissector: &Dissector, number: u64, packet: &MemoryPacket) -> Optio
     Some(Record { time: packet.time.0, values })
 }
 
-/// What takes the place of ports in ICMP: the type of the request; without a reply, type and code.
-fn talk(name: &str, kind: Option<Datum>, code: Option<Datum>) -> Datum {
-    let (Some(Datum::Whole(kind)), Some(Datum::Whole(code))) = (kind, code) else { return Datum::Absent };
-    let pairs: &[(i128, i128)] = match name {
-        "icmp" => &[(8, 0), (13, 14), (15, 16), (17, 18)],
-        _ => &[(128, 129), (130, 131), (133, 134), (135, 136)],
+/// What takes the place of the receiver's port in ICMP: the type of the message that answers this one or is
+/// answered by it, or else the code.
+fn answer(name: &str, kind: Datum, code: Datum) -> Datum {
+    let Datum::Whole(kind) = kind else { return Datum::Absent };
+    let pairs: &[[i128; 2]] = match name {
+        "icmp" => &[[8, 0], [13, 14], [15, 16], [17, 18], [10, 9]],
+        _ => &[[128, 129], [130, 131], [133, 134], [135, 136], [139, 140], [144, 145]],
     };
-    let request = pairs.iter().find(|(request, reply)| [*request, *reply].contains(&kind));
-    Datum::Whole(request.map_or(kind << 8 | code, |(request, _)| *request))
+    let pair = pairs.iter().find(|pair| pair.contains(&kind));
+    pair.map_or(code, |[one, other]| Datum::Whole(if *one == kind { *other } else { *one }))
 }
 
 /// The fields that aggregates of packets use.
