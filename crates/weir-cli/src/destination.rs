@@ -24,7 +24,8 @@ use weir::io::outlet::{Load, Paced, Pulse};
 use weir::io::tcp::{self, Endpoint};
 use weir::io::udp;
 use weir::io::{
-    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Following, Format, Partitions,
+    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Compressed, Compression, Following,
+    Format, Partitions,
     WholeFile, Written, sink,
 };
 use weir::packet::{self, Column, PacketMeta, RowSink, Timestamp};
@@ -354,9 +355,9 @@ impl Destination {
         output::refuse_terminal(format, self.output.as_deref())?;
         if self.output.is_some() {
             let file = self.file()?;
-            return Ok(match is_regular(&file) {
+            return Ok(match is_regular(&file) && self.compression().is_none() {
                 true => sink::create_in_file(format, file, options, self.written()),
-                false => sink::create(format, self.paced(file), options),
+                false => sink::create(format, self.written_to(file), options),
             });
         }
         let sink = sink::create(format, self.stream()?, options);
@@ -398,12 +399,25 @@ impl Destination {
             return Ok(self.paced(connection.map_err(failed)?));
         }
         let file = self.file()?;
-        Ok(match (is_regular(&file), &self.output) {
+        Ok(self.written_to(file))
+    }
+
+    /// A file, pipe or device, whose contents are compressed if its name says so.
+    fn written_to(&mut self, file: File) -> Box<dyn Write + Send> {
+        let out = match (is_regular(&file), &self.output) {
             (false, _) => self.paced(file),
             (true, Some(_)) => Box::new(WholeFile::new(file, self.written())),
             // Others may write to the same file.
             (true, None) => Box::new(file),
-        })
+        };
+        match self.compression() {
+            Some(kind) => Box::new(Compressed::new(out, kind)),
+            None => out,
+        }
+    }
+
+    fn compression(&self) -> Option<Compression> {
+        self.output.as_deref().and_then(Compression::of_path)
     }
 
     /// Begins to count the bytes of a file.

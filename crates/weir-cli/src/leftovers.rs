@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
-use weir::io::{Format, complete_parquet};
+use weir::io::{Compression, Format, complete_parquet};
 use weir::packet::Timestamp;
 use weir_guard::files;
 
@@ -67,6 +67,8 @@ fn complete_one(path: &Path, output: &Path, form: Form) -> io::Result<Option<Pat
     match form {
         Form::Rows(Format::Parquet) if complete_parquet(file)? == 0 => file.set_len(0)?,
         Form::Rows(Format::Parquet) => {}
+        // A compressed file ends with a whole frame.
+        _ if Compression::of_path(output).is_some() => {}
         Form::Rows(format) if !format.is_columnar() => cut_to_whole_lines(file)?,
         // Readers of the other formats stop before a part of a packet or of a batch.
         _ => {}

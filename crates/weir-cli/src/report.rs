@@ -139,6 +139,17 @@ fn losses(ran: &Ran) {
         let beyond = ran.found.interfaces_beyond;
         note!("weir: {beyond} interfaces beyond the limit: their packets count for the last one");
     }
+    if ran.found.captures_joined > 0 {
+        let joined = ran.found.captures_joined;
+        note!("weir: {joined} captures begin inside a file, behind another capture: they were read, too");
+    }
+    if ran.found.times_beyond > 0 {
+        let beyond = ran.found.times_beyond;
+        note!(
+            "weir: the times of {beyond} packets are beyond the years 1677 to 2262: they have the time of the \
+             packet before"
+        );
+    }
     if ran.found.files_late > 0 {
         let late = ran.found.files_late;
         note!(
@@ -283,6 +294,8 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("blocks_skipped", ran.found.blocks_skipped),
         ("interfaces_beyond", ran.found.interfaces_beyond),
         ("files_late", ran.found.files_late),
+        ("captures_joined", ran.found.captures_joined),
+        ("times_beyond", ran.found.times_beyond),
         ("options_cut", ran.found.options_cut),
         ("blocks_lost", ran.found.blocks_lost),
         ("source_received", ran.outcome.source.received),

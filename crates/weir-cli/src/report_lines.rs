@@ -231,6 +231,8 @@ fn name_of(section: &str, name: &str) -> String {
         ("time", "largest_gap_s") => "longest time without a packet",
         ("reader", "blocks_skipped") => "blocks skipped",
         ("reader", "interfaces_beyond") => "interfaces beyond the bound",
+        ("reader", "captures_joined") => "captures inside a file, behind another one",
+        ("reader", "times_beyond") => "packets with times beyond the range",
         ("reader", "files_late") => "files that begin before others end",
         ("conversation", _) => return printable(&name.replace(' ', " - "), &[]).into_owned(),
         _ => name,

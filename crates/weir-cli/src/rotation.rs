@@ -23,7 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use weir::io::{Written, file_time};
+use weir::io::{Compression, Written, file_time};
 use weir::packet::{Cell, Column, Row, Timestamp, ValueType};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -284,21 +284,29 @@ pub fn names_at(output: &Path, begin: Timestamp) -> impl Iterator<Item = PathBuf
 
 /// The name of an output's file: the time before the ending.
 fn named(output: &Path, time: &str) -> PathBuf {
-    let mut name = output.file_stem().unwrap_or_default().to_owned();
+    let (stem, ending) = parts_of(output);
+    let mut name = stem;
     name.push(format!(".{time}"));
-    if let Some(ending) = output.extension() {
-        name.push(".");
-        name.push(ending);
-    }
+    name.push(ending);
     output.with_file_name(name)
+}
+
+/// The name before its ending, and the ending with its dot: `.json`, `.json.gz`.
+fn parts_of(output: &Path) -> (OsString, OsString) {
+    let plain = Compression::stripped(output);
+    let mut ending = OsString::new();
+    let compressed = output.extension().filter(|_| plain != *output);
+    for part in plain.extension().into_iter().chain(compressed) {
+        ending.push(".");
+        ending.push(part);
+    }
+    (plain.file_stem().unwrap_or_default().to_owned(), ending)
 }
 
 /// The files of an output in its directory, each with the time and the number of its name.
 fn files_of(output: &Path) -> Vec<((String, u32), PathBuf)> {
     let directory = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (Some(stem), ending) = (output.file_stem(), output.extension()) else { return vec![] };
-    let ending =
-        ending.map(|ending| [".".as_ref(), ending].into_iter().collect::<OsString>()).unwrap_or_default();
+    let (stem, ending) = parts_of(output);
     let place = |name: &OsString| {
         let name = name.to_str()?.strip_prefix(stem.to_str()?)?.strip_prefix('.')?;
         place_of(name.strip_suffix(ending.to_str()?)?)

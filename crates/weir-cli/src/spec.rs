@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use weir::io::tcp::Endpoint;
 use weir::io::udp::Name;
-use weir::io::{CaptureFormat, Format};
+use weir::io::{CaptureFormat, Compression, Format};
 use weir::patterns::EngineChoice;
 
 /// The statement of a question.
@@ -389,7 +389,8 @@ impl QuestionSpec {
     /// Whether the output is a capture, in a file or for a connection.
     pub fn is_capture(&self) -> bool {
         let output = self.output.as_deref();
-        let ending = output.and_then(Path::extension).and_then(|ending| ending.to_str());
+        let plain = output.map(Compression::stripped);
+        let ending = plain.as_deref().and_then(Path::extension).and_then(|ending| ending.to_str());
         let has_format = self.format.as_deref().is_some_and(|name| CaptureFormat::of_label(name).is_some());
         self.is_written
             || has_format

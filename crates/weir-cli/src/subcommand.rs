@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use weir::io::{CaptureFormat, Findings, Format};
+use weir::io::{CaptureFormat, Compression, Findings, Format};
 use weir::packet::{Column, RowSink};
 use weir::{ColumnMask, Compiler, Question};
 use weir_detect::FirstBytes;
@@ -206,8 +206,9 @@ impl QuestionKind {
     pub fn form(&self, spec: &QuestionSpec, stdout: Stdout) -> Result<Form, Failure> {
         check_ending(spec)?;
         let by_name = spec.output.as_deref().and_then(Format::of_path).map(Format::label);
-        if spec.csv_safe && spec.format.as_deref().or(by_name) != Some(Format::Csv.label()) {
-            return Err(Failure::new("--csv-safe needs --format csv"));
+        let separated = [Format::Csv.label(), Format::Tsv.label()];
+        if spec.csv_safe && !spec.format.as_deref().or(by_name).is_some_and(|label| separated.contains(&label)) {
+            return Err(Failure::new("--csv-safe needs --format csv or tsv"));
         }
         if spec.is_capture() && spec.count {
             return Err(Failure::new(
@@ -262,7 +263,7 @@ impl QuestionKind {
 }
 
 /// Endings of compressed files.
-const COMPRESSED: [&str; 7] = ["gz", "zst", "bz2", "xz", "lz4", "br", "zip"];
+const OTHER_COMPRESSIONS: [&str; 4] = ["bz2", "xz", "br", "zip"];
 
 /// Refuses names of files whose ending promises what the file would not hold.
 fn check_ending(spec: &QuestionSpec) -> Result<(), Failure> {
@@ -279,13 +280,24 @@ fn check_ending(spec: &QuestionSpec) -> Result<(), Failure> {
         |ending: &String| ending.len() <= 7 && ending.bytes().any(|byte| byte.is_ascii_alphabetic());
     let Some(ending) = ending.filter(is_ending) else { return Ok(()) };
     let path = path.display();
-    if COMPRESSED.contains(&&*ending) {
+    if OTHER_COMPRESSIONS.contains(&&*ending) {
         return Err(Failure::new(format!(
-            "{path}: only parquet is compressed while it is written: leave `.{ending}` out, or pipe `-o -` to a program"
+            "{path}: output is compressed as .gz, .zst or .lz4: for `.{ending}`, pipe `-o -` to a program"
         )));
     }
+    let form = spec.output.as_deref().and_then(Format::of_path);
+    let label = spec.format.as_deref().or(form.map(Format::label));
+    let is_compressed = spec.output.as_deref().and_then(Compression::of_path).is_some();
+    if is_compressed && Format::ALL.iter().any(|one| one.is_columnar() && Some(one.label()) == label) {
+        return Err(Failure::new(format!(
+            "{path}: readers of a columnar format do not expect it to be compressed: leave `.{ending}` out"
+        )));
+    }
+    if is_compressed && spec.count {
+        return Err(Failure::new(format!("{path}: a number is not compressed: leave `.{ending}` out")));
+    }
     let has_form = spec.is_capture() || spec.count || spec.format.is_some() || spec.has_packet_texts();
-    if has_form || spec.output.as_deref().and_then(Format::of_path).is_some() {
+    if has_form || form.is_some() {
         return Ok(());
     }
     let known: Vec<String> = Format::ENDINGS.iter().map(|(ending, _)| format!(".{ending}")).collect();

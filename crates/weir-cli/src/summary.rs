@@ -149,6 +149,8 @@ impl Rows for SummaryRows {
             ("blocks_skipped", found.blocks_skipped),
             ("interfaces_beyond", found.interfaces_beyond),
             ("files_late", found.files_late),
+            ("captures_joined", found.captures_joined),
+            ("times_beyond", found.times_beyond),
             ("faults", outcome.errors.len() as u64),
         ];
         for (name, count) in reader {

@@ -4,10 +4,11 @@ use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use weir::io::Compression;
 use weir::io::tcp::Endpoint;
 
 /// File name extensions of captures: such a word is treated as a file even if the file does not exist.
-const CAPTURE_ENDINGS: &[&str] = &["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
+const CAPTURE_ENDINGS: [&str; 6] = ["pcap", "pcapng", "cap", "gz", "zst", "lz4"];
 
 /// Capture files and a filter, in any order.
 #[derive(ClapArgs, Clone)]
@@ -64,6 +65,7 @@ impl Words {
                 )));
             }
         }
+        *files = expand(files)?;
         if filter.is_none()
             && files.len() > 1
             && let Some(word) =
@@ -82,10 +84,60 @@ impl Words {
 pub fn names_file(word: &OsStr) -> bool {
     let path = Path::new(word);
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let text = word.to_string_lossy();
     word == "-"
         || Endpoint::is_named(path)
-        || path.exists() && !path.is_dir()
+        || path.exists() && (!path.is_dir() || text.contains('/') || !is_filter(&text))
         || CAPTURE_ENDINGS.contains(&ending)
+        || is_pattern(&text) && !is_filter(&text)
+}
+
+/// Whether a word is a pattern of the names of files: `traces/*`.
+fn is_pattern(word: &str) -> bool {
+    word.contains(['*', '?', '[']) && !Path::new(word).exists()
+}
+
+/// The captures that words name: files, those in a directory, and those with names of a pattern that the shell
+/// did not expand. The files of a directory or pattern come in the order of their names.
+fn expand(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    let mut files = vec![];
+    for word in words {
+        let (path, text) = (Path::new(word), word.to_string_lossy());
+        let before = files.len();
+        if word == "-" || Endpoint::is_named(path) {
+            files.push(word.clone());
+        } else if path.is_dir() {
+            let entries = path.read_dir().and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+            let entries = entries.map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
+            let all = entries.into_iter().map(|entry| entry.path());
+            files.extend(all.filter(|file| file.is_file() && is_capture(file)).map(OsString::from));
+            files[before..].sort();
+            if files.len() == before {
+                let message = format!(
+                    "{} has no captures: files whose names end with {}",
+                    path.display(),
+                    CAPTURE_ENDINGS.map(|ending| format!(".{ending}")).join(", ")
+                );
+                return Err(Failure::new(message));
+            }
+        } else if is_pattern(&text) {
+            let all = glob::glob(&text).map_err(|e| Failure::new(format!("{text}: {e}")))?;
+            files.extend(all.flatten().filter(|file| file.is_file()).map(OsString::from));
+            if files.len() == before {
+                return Err(Failure::new(format!("{text}: no file has such a name")));
+            }
+        } else {
+            files.push(word.clone());
+        }
+    }
+    Ok(files)
+}
+
+/// Whether the name of a file is that of a capture, which may be compressed.
+fn is_capture(path: &Path) -> bool {
+    let ending = |path: &Path| path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    let plain = Compression::stripped(path);
+    ending(&plain).is_some_and(|ending| CAPTURE_ENDINGS[..3].contains(&&*ending))
 }
 
 /// Whether an input has this name: a file that exists, standard input, or a connection.

@@ -21,7 +21,8 @@ pub mod tcp;
 pub use outlet::{Outlet, Patience};
 pub use sink::human;
 pub use sink::{
-    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Format, Options, Partitions,
+    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Compressed, Compression, Format,
+    Options, Partitions,
     PcapWriter, PcapngWriter, WholeFile, WriteCapture, Written, complete_parquet, file_time, json_text,
 };
 pub use source::{

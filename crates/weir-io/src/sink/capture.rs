@@ -1,6 +1,6 @@
 //! Writes packets to a capture file, in the format of its file name.
 
-use super::{Out, PcapWriter, PcapngWriter};
+use super::{Compressed, Compression, Out, PcapWriter, PcapngWriter};
 use crate::source::Following;
 use std::io;
 use std::path::Path;
@@ -30,12 +30,13 @@ impl CaptureFormat {
     }
 
     /// The format that the ending of a file name stands for: pcap for `.pcap` and `.cap`, pcapng for
-    /// `.pcapng`, in upper or lower case. Standard output (`-`) is pcapng. Other names have none.
+    /// `.pcapng`, in upper or lower case, before the ending of a [`Compression`]. Standard output (`-`) is
+    /// pcapng. Other names have none.
     pub fn of_path(path: &Path) -> Option<Self> {
         if path.as_os_str() == "-" {
             return Some(Self::Pcapng);
         }
-        Self::of_ending(path.extension()?.to_str()?)
+        Self::of_ending(Compression::stripped(path).extension()?.to_str()?)
     }
 
     /// The format that the ending of a file name stands for, without its dot.
@@ -76,7 +77,10 @@ impl CaptureWriter {
             let file = files::create(path).map_err(|e| {
                 io::Error::new(e.kind(), format!("{}: can't be created: {e}", path.display()))
             })?;
-            Box::new(file)
+            match Compression::of_path(path) {
+                Some(kind) => Box::new(Compressed::new(file, kind)),
+                None => Box::new(file),
+            }
         };
         Ok(Self::new(format, out))
     }

@@ -18,11 +18,22 @@ pub(super) struct Csv {
     /// A buffer for joined lists, kept for reuse.
     joined: String,
     is_safe: bool,
+    /// A comma, or a tab.
+    separator: u8,
 }
 
 impl Csv {
     pub fn new(out: Out, options: &Options) -> Self {
-        Self { rows: Rows::new(out), joined: String::new(), is_safe: options.csv_safe }
+        Self::separated(out, options, b',')
+    }
+
+    /// With tabs in place of commas. Tabs in values are escaped, as all control characters are.
+    pub fn with_tabs(out: Out, options: &Options) -> Self {
+        Self::separated(out, options, b'\t')
+    }
+
+    fn separated(out: Out, options: &Options, separator: u8) -> Self {
+        Self { rows: Rows::new(out), joined: String::new(), is_safe: options.csv_safe, separator }
     }
 }
 
@@ -30,7 +41,7 @@ impl RowSink for Csv {
     fn begin(&mut self, columns: &[Column]) -> io::Result<()> {
         for (index, column) in columns.iter().enumerate() {
             if index > 0 {
-                self.rows.bytes.push(b',');
+                self.rows.bytes.push(self.separator);
             }
             push_field(&mut self.rows.bytes, &column.name, self.is_safe);
         }
@@ -60,7 +71,7 @@ impl Csv {
         let line = &mut self.rows.bytes;
         let mut commas = 0;
         for (column, value) in row.present() {
-            push_commas(line, column - commas);
+            push_separators(line, self.separator, column - commas);
             commas = column;
             match value {
                 Cell::Absent => {}
@@ -89,14 +100,14 @@ impl Csv {
                 Cell::Numbers(v) => push_numbers(line, v),
             }
         }
-        push_commas(line, row.len().saturating_sub(commas + 1));
+        push_separators(line, self.separator, row.len().saturating_sub(commas + 1));
         line.push(b'\n');
     }
 }
 
-/// Of absent values, a row has only the commas: hundreds, if it is of one log of many.
-fn push_commas(line: &mut Vec<u8>, count: usize) {
-    line.resize(line.len() + count, b',');
+/// Of absent values, a row has only the separators: hundreds, if it is of one log of many.
+fn push_separators(line: &mut Vec<u8>, separator: u8, count: usize) {
+    line.resize(line.len() + count, separator);
 }
 
 fn push_numbers(line: &mut Vec<u8>, numbers: &[u64]) {

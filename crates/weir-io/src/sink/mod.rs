@@ -6,6 +6,7 @@
 mod capture;
 mod clients;
 mod columns;
+mod compressed;
 mod csv;
 mod eve;
 mod eve_fields;
@@ -27,6 +28,7 @@ pub use columns::{arrow_messages, complete_parquet};
 pub use jsonl::json_text;
 pub use partition::Partitions;
 pub use pcap::PcapWriter;
+pub use compressed::{Compressed, Compression};
 pub use pcapng::PcapngWriter;
 pub use text::file_time;
 pub use whole_file::{WholeFile, Written};
@@ -75,6 +77,7 @@ formats! {
     Table, "table", table::Table::new, "Aligned columns for a person to read.";
     Json, "json", jsonl::JsonLines::new, "A JSON object per line, as Zeek's JSON logs.";
     Csv, "csv", csv::Csv::new, "Comma-separated values with a header line (RFC 4180).";
+    Tsv, "tsv", csv::Csv::with_tabs, "As csv, with tabs in place of commas.";
     Zeek, "zeek", zeek::Zeek::new, "Tab-separated values with the header of Zeek's logs.";
     Eve, "eve", eve::Eve::new, "A JSON object per event, as Suricata's EVE: connections and sessions.";
     Parquet, "parquet", columns::parquet, "Typed columns in a file: dictionaries, zstd.";
@@ -104,11 +107,12 @@ impl Format {
     }
 
     /// The endings of file names, and the formats that they stand for.
-    pub const ENDINGS: [(&'static str, Self); 10] = [
+    pub const ENDINGS: [(&'static str, Self); 11] = [
         ("json", Format::Json),
         ("jsonl", Format::Json),
         ("ndjson", Format::Json),
         ("csv", Format::Csv),
+        ("tsv", Format::Tsv),
         ("log", Format::Zeek),
         ("parquet", Format::Parquet),
         ("arrow", Format::Arrow),
@@ -117,8 +121,10 @@ impl Format {
         ("txt", Format::Table),
     ];
 
-    /// The format that the ending of a file name stands for, in upper or lower case; `None` if there is none.
+    /// The format that the ending of a file name stands for, in upper or lower case, before the ending of a
+    /// [`Compression`]; `None` if there is none.
     pub fn of_path(path: &Path) -> Option<Self> {
+        let path = Compression::stripped(path);
         let ending = path.extension()?.to_str()?;
         let of = Self::ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
         of.map(|(_, format)| *format)

@@ -125,6 +125,11 @@ impl OpenFile {
             }
             let need = match stop {
                 Stop::Full => unreachable!("full of no packets"),
+                Stop::Fault(_) if self.begins_another() => {
+                    self.walker = Walker::of(&mut self.window, run, self.is_connection)?;
+                    run.captures_joined += 1;
+                    continue;
+                }
                 Stop::Fault(fault) => return Err(fault),
                 Stop::Need(need) => need,
             };
@@ -135,6 +140,12 @@ impl OpenFile {
                 };
             }
         }
+    }
+
+    /// Whether another capture begins where the walker found a fault, as in a file that `cat` wrote.
+    fn begins_another(&self) -> bool {
+        let first = self.window.unread();
+        pcap::begins(first) || pcapng::recognize(first) && matches!(self.walker, Walker::Pcap(..))
     }
 
     /// The place behind the packets delivered; see [`CaptureReader::mark`](super::CaptureReader::mark).

@@ -43,7 +43,7 @@ struct PartFound {
     interfaces: Vec<Interface>,
     carried: Carried,
     /// Skipped blocks, interfaces beyond the limit, late files, cut options: so far.
-    counts: [u64; 4],
+    counts: [u64; 6],
 }
 
 /// The result of a look for packets.
@@ -83,7 +83,7 @@ struct Part {
     has_ended: bool,
     /// For each of its interfaces, the number in the run.
     interfaces: Vec<u16>,
-    counts: [u64; 4],
+    counts: [u64; 6],
     progress: (u64, Option<u64>),
     thread: Option<JoinHandle<()>>,
 }
@@ -125,7 +125,7 @@ impl Inputs {
                 heard_at: now,
                 has_ended: false,
                 interfaces: vec![],
-                counts: [0; 4],
+                counts: [0; 6],
                 progress,
                 thread: Some(thread),
             })
@@ -214,12 +214,15 @@ impl Inputs {
             part.interfaces.push(u16::try_from(self.interfaces - 1).unwrap_or(u16::MAX));
         }
         let before = std::mem::replace(&mut part.counts, counts);
-        let [blocks, interfaces, files, options] = [0, 1, 2, 3].map(|count| counts[count] - before[count]);
+        let [blocks, interfaces, files, options, captures, times] =
+            [0, 1, 2, 3, 4, 5].map(|count| counts[count] - before[count]);
         self.findings.tell(|found| {
             found.blocks_skipped += blocks;
             found.interfaces_beyond += interfaces + beyond;
             found.files_late += files;
             found.options_cut += options;
+            found.captures_joined += captures;
+            found.times_beyond += times;
         });
     }
 
@@ -337,8 +340,15 @@ fn read(mut reader: CaptureReader, sender: SyncSender<Reading>, bell: &SyncSende
 fn found_by(reader: &CaptureReader, told: &mut usize) -> PartFound {
     let interfaces = reader.interfaces()[*told..].to_vec();
     *told += interfaces.len();
-    let counts =
-        [reader.blocks_skipped(), reader.interfaces_beyond(), reader.files_late(), reader.options_cut()];
+    let [captures, times] = reader.oddities();
+    let counts = [
+        reader.blocks_skipped(),
+        reader.interfaces_beyond(),
+        reader.files_late(),
+        reader.options_cut(),
+        captures,
+        times,
+    ];
     PartFound { interfaces, carried: reader.findings().take_carried(), counts }
 }
 

@@ -90,7 +90,7 @@ pub struct CaptureReader {
     block_bytes: usize,
     run: Run,
     /// Counts that were published in the findings.
-    told: [u64; 5],
+    told: [u64; 7],
     /// Packets delivered.
     packets: u64,
     counts: InputCounts,
@@ -152,7 +152,7 @@ impl CaptureReader {
             spare: None,
             block_bytes: window::BLOCK_BYTES,
             run: Run::default(),
-            told: [0; 5],
+            told: [0; 7],
             packets: 0,
             counts: InputCounts::default(),
             followed: None,
@@ -293,6 +293,11 @@ impl CaptureReader {
         self.run.options_cut
     }
 
+    /// Captures that begin inside a file, and packets whose times are beyond the range.
+    fn oddities(&self) -> [u64; 2] {
+        [self.run.captures_joined, self.run.times_beyond]
+    }
+
     /// Files whose turn came while 64 others were open: they had to wait, and their packets come late.
     pub fn files_late(&self) -> u64 {
         self.waiting.late
@@ -313,6 +318,8 @@ impl CaptureReader {
             run.interfaces_beyond,
             waiting.late,
             run.options_cut,
+            run.captures_joined,
+            run.times_beyond,
         ];
         if self.told == counts {
             return;
@@ -321,13 +328,23 @@ impl CaptureReader {
         run.findings.tell(|found| {
             let told = found.interfaces.len();
             found.interfaces.extend_from_slice(&run.interfaces[told..]);
-            let [_, blocks_skipped, interfaces_beyond, files_late, options_cut] = counts;
+            let [
+                _,
+                blocks_skipped,
+                interfaces_beyond,
+                files_late,
+                options_cut,
+                captures_joined,
+                times_beyond,
+            ] = counts;
             *found = Found {
                 interfaces: std::mem::take(&mut found.interfaces),
                 blocks_skipped,
                 interfaces_beyond,
                 files_late,
                 options_cut,
+                captures_joined,
+                times_beyond,
                 ..Found::default()
             };
         });

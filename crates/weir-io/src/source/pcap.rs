@@ -40,6 +40,9 @@ enum LengthOrder {
     Unsure,
 }
 
+/// Zero bytes that are no records: as long as two headers of records.
+const ZEROS: usize = 2 * RECORD_HEADER_BYTES;
+
 /// Reads the records of one pcap file.
 #[derive(Debug)]
 pub(crate) struct Walker {
@@ -56,6 +59,16 @@ pub(crate) struct Walker {
 /// Whether a file with these first bytes is a pcap file.
 pub(crate) fn recognize(first: &[u8]) -> bool {
     dialect(first).is_some()
+}
+
+/// Whether a pcap file begins with these bytes, which stand where a record is expected: unlike
+/// [`recognize`], examines the version, the time zone and the snap length, too.
+pub(crate) fn begins(first: &[u8]) -> bool {
+    let (Some((big, ..)), Some(header)) = (dialect(first), first.first_chunk::<FILE_HEADER_BYTES>()) else {
+        return false;
+    };
+    let half = |at| if big { u16_at::<true>(header, at) } else { u16_at::<false>(header, at) };
+    half(4) == 2 && half(6) <= 4 && header[8..16] == [0; 8] && header[16..20] != [0; 4]
 }
 
 fn dialect(first: &[u8]) -> Option<(bool, TimeResolution, usize, usize)> {
@@ -150,8 +163,11 @@ impl Walker {
             if self.order != LengthOrder::CapturedFirst {
                 (captured, wire) = self.order_lengths(captured, wire);
             }
-            if captured as usize > self.captured_bytes_max {
-                break Stop::Fault(self.too_much(captured));
+            // Most often one comparison: records without bytes are rare.
+            if (captured as usize).wrapping_sub(1) >= self.captured_bytes_max
+                && let Some(fault) = self.doubted(captured, &bytes[at..])
+            {
+                break Stop::Fault(fault);
             }
             let offset = at + self.record_header_bytes;
             let end = offset + captured as usize;
@@ -186,7 +202,21 @@ impl Walker {
         }
     }
 
+    /// Why a record that claims no bytes, or too many, is none. `bytes` begin with the record.
     #[cold]
+    fn doubted(&self, captured: u32, bytes: &[u8]) -> Option<Fault> {
+        if captured == 0 {
+            if begins(bytes) {
+                return Some(Fault::corrupt("another capture begins here"));
+            }
+            // Preallocated, or lost in a crash: no packet is empty, has no length and was sent in 1970.
+            let is_filled = bytes.len() >= ZEROS && bytes[..ZEROS].iter().all(|byte| *byte == 0);
+            return is_filled
+                .then(|| Fault::corrupt("zeros in place of a record: the file is damaged from here on"));
+        }
+        Some(self.too_much(captured))
+    }
+
     fn too_much(&self, captured: u32) -> Fault {
         Fault::corrupt(format!(
             "a record claims {captured} captured bytes, and none of this file can have more than {}: \

@@ -176,6 +176,10 @@ impl Walker {
                 Ok(true) => {
                     run.packets += 1;
                     slot.number = run.packets;
+                    if matches!(slot.time, Timestamp(i64::MIN | i64::MAX)) {
+                        run.times_beyond += 1;
+                        slot.time = self.last_time;
+                    }
                     self.last_time = slot.time;
                     if let Some(extras) = &mut slots.extras
                         && block_type != SIMPLE_PACKET

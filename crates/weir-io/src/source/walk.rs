@@ -86,6 +86,10 @@ pub(crate) struct Run {
     pub interfaces: Vec<Interface>,
     /// Interfaces beyond those that can be numbered.
     pub interfaces_beyond: u64,
+    /// Captures that begin inside a file, behind another one.
+    pub captures_joined: u64,
+    /// Packets whose times are beyond the range of nanoseconds in 64 bits.
+    pub times_beyond: u64,
     /// The file being read, as the user named it.
     pub file: Arc<str>,
     /// Sections and interfaces that lost options.
