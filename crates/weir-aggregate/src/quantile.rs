@@ -30,38 +30,56 @@ const BUCKETS: u64 = 128 << PART_BITS;
 const COUNT_BITS: u32 = 48;
 const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 
-/// The used buckets, sorted by key: the key in the upper 16 bits, the number of values below. Counts end at
-/// 2⁴⁸ − 1.
+/// A sketch of values of one kind.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sketch(Vec<u64>);
+pub(crate) struct Sketch {
+    /// The used buckets, sorted by key: the key in the upper 16 bits, the number of values below. Counts end at
+    /// 2⁴⁸ − 1.
+    buckets: Vec<u64>,
+    /// The smallest and the largest value, [ordered]: no quantile is beyond them.
+    ends: Option<[u64; 2]>,
+}
 
 impl Sketch {
     /// Adds a value of a [kind](Kind) with quantiles. Returns false if there is no memory for its bucket.
     pub(crate) fn insert(&mut self, kind: Kind, word: u64, budget: &mut Budget) -> bool {
         let key = if kind == Kind::Fraction { fraction_key(f64::from_bits(word)) } else { number_key(word) };
-        self.add(key, 1, budget)
+        let fits = self.add(key, 1, budget);
+        if fits {
+            let value = ordered(kind, word);
+            self.extend([value; 2]);
+        }
+        fits
+    }
+
+    fn extend(&mut self, [low, high]: [u64; 2]) {
+        let [least, most] = self.ends.unwrap_or([low, high]);
+        self.ends = Some([least.min(low), most.max(high)]);
     }
 
     /// Adds the values of another sketch. Returns false if there is no memory for all buckets.
     pub(crate) fn merge(&mut self, other: &Self, budget: &mut Budget) -> bool {
         let mut is_complete = true;
-        for bucket in &other.0 {
+        if let Some(ends) = other.ends {
+            self.extend(ends);
+        }
+        for bucket in &other.buckets {
             is_complete &= self.add(bucket >> COUNT_BITS, bucket & COUNT_MAX, budget);
         }
         is_complete
     }
 
     fn add(&mut self, key: u64, count: u64, budget: &mut Budget) -> bool {
-        let position = self.0.partition_point(|bucket| bucket >> COUNT_BITS < key);
-        match self.0.get_mut(position) {
+        let position = self.buckets.partition_point(|bucket| bucket >> COUNT_BITS < key);
+        match self.buckets.get_mut(position) {
             Some(bucket) if *bucket >> COUNT_BITS == key => {
                 *bucket += count.min(COUNT_MAX - (*bucket & COUNT_MAX));
                 true
             }
             _ => {
-                let fits = budget.reserve(&mut self.0);
+                let fits = budget.reserve(&mut self.buckets);
                 if fits {
-                    self.0.insert(position, key << COUNT_BITS | count);
+                    self.buckets.insert(position, key << COUNT_BITS | count);
                 }
                 fits
             }
@@ -70,22 +88,38 @@ impl Sketch {
 
     /// The quantile `q`, and whether it is exact; none without values.
     pub(crate) fn quantile(&self, kind: Kind, q: f64) -> Option<(Scalar, bool)> {
-        let count: u64 = self.0.iter().map(|bucket| bucket & COUNT_MAX).sum();
+        let count: u64 = self.buckets.iter().map(|bucket| bucket & COUNT_MAX).sum();
         let rank = rank(q, count);
         let mut before = 0;
-        let bucket = self.0.iter().find(|bucket| {
+        let bucket = self.buckets.iter().find(|bucket| {
             before += *bucket & COUNT_MAX;
             before >= rank
         })?;
         let key = bucket >> COUNT_BITS;
+        let [least, most] = self.ends?;
         if kind == Kind::Fraction {
-            return Some((Scalar::Fraction(fraction_of(key)), key == ZERO));
+            let middle = ordered(kind, fraction_of(key).to_bits()).clamp(least, most);
+            return Some((Scalar::Fraction(fraction_in(middle)), key == ZERO || least == most));
         }
         let (low, high) = numbers_of(key);
-        let middle = low + (high - low) / 2;
+        let middle = (low + (high - low) / 2).clamp(least, most);
         let scalar = if kind == Kind::Interval { Scalar::Interval(middle) } else { Scalar::Number(middle) };
-        Some((scalar, low == high))
+        Some((scalar, low == high || least == most))
     }
+}
+
+/// A number with the order of the values.
+fn ordered(kind: Kind, word: u64) -> u64 {
+    match kind {
+        Kind::Fraction if word >> 63 == 1 => !word,
+        Kind::Fraction => word | 1 << 63,
+        _ => word,
+    }
+}
+
+/// The fraction of an [ordered] number.
+fn fraction_in(ordered: u64) -> f64 {
+    f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
 }
 
 /// The rank of a quantile among `count` values: ⌈q · count⌉, from 1 to `count`.
@@ -196,6 +230,21 @@ mod tests {
         assert_eq!(fraction_of(fraction_key(1e-30)), 0.0);
         assert_eq!(fraction_of(fraction_key(-0.0)), 0.0);
         assert!(fraction_of(fraction_key(f64::NEG_INFINITY)) < -1.8e19);
+    }
+
+    #[test]
+    fn no_quantile_is_beyond_the_values() {
+        let mut budget = Budget::new(1_000);
+        let (mut sketch, mut other) = (Sketch::default(), Sketch::default());
+        assert!(sketch.insert(Kind::Number, 1_000_003, &mut budget));
+        assert_eq!(sketch.quantile(Kind::Number, 1.0), Some((Scalar::Number(1_000_003), true)));
+        assert!(other.insert(Kind::Number, 1_000_001, &mut budget) && sketch.merge(&other, &mut budget));
+        assert_eq!(sketch.quantile(Kind::Number, 0.0), Some((Scalar::Number(1_000_003), false)));
+        for value in [-1.01, 0.0, 3.003, f64::INFINITY] {
+            let mut sketch = Sketch::default();
+            assert!(sketch.insert(Kind::Fraction, value.to_bits(), &mut budget));
+            assert_eq!(sketch.quantile(Kind::Fraction, 0.5), Some((Scalar::Fraction(value), true)));
+        }
     }
 
     #[test]

@@ -337,7 +337,8 @@ pub struct View {
     /// Show all columns in a table
     #[arg(long, help_heading = "Output")]
     pub wide: bool,
-    /// Show local times with their offset in a table. Default: UTC
+    /// Show local times with their offset: in tables, JSON, CSV and TSV. Default: UTC; in JSON, CSV and TSV
+    /// seconds since 1970
     #[arg(long, help_heading = "Output")]
     pub local: bool,
 }

@@ -42,7 +42,15 @@ pub fn of_question(input: &Input, keepers: usize) -> Result<usize, Failure> {
 /// If an option is no number of bytes.
 pub fn of_worker(input: &Input) -> Result<usize, Failure> {
     let whole = match &input.memory {
-        Some(text) => bytes("--memory", text)?,
+        Some(text) => {
+            let whole = bytes("--memory", text)?;
+            if whole < MEMORY_MIN {
+                return Err(Failure::new(format!(
+                    "--memory {text}: {whole} bytes hold no connection: did you mean {whole}M?"
+                )));
+            }
+            whole
+        }
         None => {
             let half = machine_memory::total_bytes().map_or(UNKNOWN_BYTES, |machine| machine / 2);
             half.min(left_for_flows(input)?)
@@ -52,6 +60,9 @@ pub fn of_worker(input: &Input) -> Result<usize, Failure> {
     let workers = input.workers.max(1) as u64;
     Ok(usize::try_from(of_workers / workers).unwrap_or(usize::MAX))
 }
+
+/// The least memory that can be asked for: fewer bytes are most likely meant as megabytes.
+const MEMORY_MIN: u64 = 1000;
 
 /// Memory that a run takes at once, before its first packet.
 struct Claim {

@@ -22,11 +22,18 @@ const TUPLE: &[(TuplePart, ValueType, &str)] = &[
 pub(crate) struct Names {
     pub fields: Vec<FieldInfo>,
     pub sources: Vec<Source>,
+    /// Fields of filters that have no or several values here, and why.
+    others: Vec<(FieldInfo, String)>,
 }
 
 impl Catalog for Names {
     fn fields(&self) -> &[FieldInfo] {
         &self.fields
+    }
+
+    fn why_not(&self, name: &str) -> Option<String> {
+        let is_it = |field: &FieldInfo| field.name == name || field.aliases.iter().any(|alias| alias == name);
+        self.others.iter().find(|(field, _)| is_it(field)).map(|(_, why)| why.clone())
     }
 }
 
@@ -60,8 +67,14 @@ impl Names {
             (field, Source::Packet(ValueOf::Tuple(*part)))
         });
         all.extend(tuple);
-        let (fields, sources) = all.into_iter().unzip();
-        Self { fields, sources }
+        let (fields, sources): (Vec<FieldInfo>, Vec<Source>) = all.into_iter().unzip();
+        let is_other = |index: &usize| !is_value(*index) && !catalog.fields()[*index].is_protocol;
+        let others = (0..catalog.fields().len()).filter(is_other);
+        let others = others.map(|index| {
+            let field = &catalog.fields()[index];
+            (field.clone(), why_no_value(field, catalog.key(index), &fields))
+        });
+        Self { others: others.collect(), fields, sources }
     }
 
     /// Adds a name that is not of a packet's record.
@@ -101,8 +114,24 @@ impl Names {
             (field(&column.name, aliases, column.value_type, &column.doc), Source::Row(at))
         };
         let (fields, sources) = columns.iter().enumerate().map(of_column).unzip();
-        Self { fields, sources }
+        Self { fields, sources, others: vec![] }
     }
+}
+
+/// Why a field of filters is no value of a packet.
+fn why_no_value(field: &FieldInfo, key: FieldKey, values: &[FieldInfo]) -> String {
+    if let FieldKey::Field(..) | FieldKey::Let(..) | FieldKey::Meta(_) = key {
+        return "texts and bytes of packets are no keys and no inputs of measures".to_string();
+    }
+    let prefix = |field: &FieldInfo| field.name.split_once('.').map(|(prefix, _)| prefix.to_string());
+    if !matches!(key, FieldKey::Alias(..)) {
+        let of = prefix(field).map_or("flows".to_string(), |of| if of == "conn" { "flows".into() } else { of });
+        return format!("a packet has no value of this field, but a row may have one: --of {of}");
+    }
+    let is_part = |value: &&FieldInfo| value.value_type == field.value_type && prefix(value) == prefix(field);
+    let parts: Vec<String> =
+        values.iter().filter(is_part).take(2).map(|value| format!("`{}`", value.name)).collect();
+    format!("a packet has several values of this field: name one, such as {}", parts.join(" or "))
 }
 
 /// The part of this field, whose first word is `word`.

@@ -7,6 +7,7 @@
 //! execute as a formula is unchanged, because the file is for programs, unless
 //! [`csv_safe`](Options::csv_safe) is set: then it begins with an apostrophe.
 
+use super::human::push_local;
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
@@ -20,6 +21,7 @@ pub(super) struct Csv {
     is_safe: bool,
     /// A comma, or a tab.
     separator: u8,
+    is_local: bool,
 }
 
 impl Csv {
@@ -33,7 +35,8 @@ impl Csv {
     }
 
     fn separated(out: Out, options: &Options, separator: u8) -> Self {
-        Self { rows: Rows::new(out), joined: String::new(), is_safe: options.csv_safe, separator }
+        let &Options { csv_safe: is_safe, local: is_local, .. } = options;
+        Self { rows: Rows::new(out), joined: String::new(), is_safe, separator, is_local }
     }
 }
 
@@ -78,6 +81,7 @@ impl Csv {
                 Cell::Bool(v) => push_bool(line, v),
                 Cell::Unsigned(v) => push_number(line, v),
                 Cell::Fraction(v) => push_fraction(line, v),
+                Cell::Time(v) if self.is_local => push_local(line, v),
                 Cell::Time(v) => push_time(line, v),
                 Cell::Interval(ns) => push_seconds(line, ns),
                 Cell::Address(v) => push_address(line, v),

@@ -99,6 +99,11 @@ fn push_in(line: &mut Vec<u8>, value: u64, unit: u64, name: &str) {
     };
 }
 
+/// A time of the local time zone, with microseconds and its offset (RFC 3339).
+pub(super) fn push_local(line: &mut Vec<u8>, time: Timestamp) {
+    let _ = write!(line, "{}", Local.timestamp_nanos(time.0).format("%Y-%m-%dT%H:%M:%S.%6f%:z"));
+}
+
 /// A time: in UTC, or in the local time zone with its offset; with microseconds if `precise`, otherwise with
 /// milliseconds.
 pub(super) fn push_moment(line: &mut Vec<u8>, time: Timestamp, local: bool, precise: bool) {

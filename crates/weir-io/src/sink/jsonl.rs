@@ -3,6 +3,7 @@
 //! Absent values are omitted. Times and intervals are numbers of seconds with six decimals; addresses and
 //! hexadecimal bytes are strings; lists are arrays.
 
+use super::human::push_local;
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
@@ -13,11 +14,12 @@ pub(super) struct JsonLines {
     rows: Rows,
     /// The columns' names in their JSON form: `"name":`.
     keys: Vec<Vec<u8>>,
+    is_local: bool,
 }
 
 impl JsonLines {
-    pub fn new(out: Out, _: &Options) -> Self {
-        Self { rows: Rows::new(out), keys: Vec::new() }
+    pub fn new(out: Out, options: &Options) -> Self {
+        Self { rows: Rows::new(out), keys: Vec::new(), is_local: options.local }
     }
 }
 
@@ -38,7 +40,7 @@ impl RowSink for JsonLines {
     fn rows(&mut self, batch: &Batch, rows: Range<usize>) -> io::Result<()> {
         debug_assert!(rows.is_empty() || batch.columns() == self.keys.len());
         for index in rows {
-            push_row(&mut self.rows.bytes, &self.keys, batch.row(index));
+            push_row(&mut self.rows.bytes, &self.keys, batch.row(index), self.is_local);
             self.rows.end_row()?;
         }
         Ok(())
@@ -53,13 +55,16 @@ impl RowSink for JsonLines {
     }
 }
 
-fn push_row(line: &mut Vec<u8>, keys: &[Vec<u8>], row: Row<'_>) {
+fn push_row(line: &mut Vec<u8>, keys: &[Vec<u8>], row: Row<'_>, is_local: bool) {
     let mut before = b'{';
     row.for_each_present(|column, cell| {
         let Some(key) = keys.get(column) else { return };
         line.push(before);
         line.extend_from_slice(key);
-        push_value(line, cell);
+        match cell {
+            Cell::Time(time) if is_local => quoted(line, |line| push_local(line, time)),
+            cell => push_value(line, cell),
+        }
         before = b',';
     });
     if before == b'{' {

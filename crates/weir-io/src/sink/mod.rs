@@ -168,7 +168,8 @@ pub struct Options {
     pub width: Option<usize>,
     /// The name of the log, for formats that store it (Zeek's `#path`). Empty if unknown.
     pub path: &'static str,
-    /// Whether a table shows times of the local time zone, with their offset, instead of UTC.
+    /// Whether times are those of the local time zone, with their offset, instead of UTC: in tables, and as
+    /// texts (RFC 3339) in JSON, CSV and TSV. The other formats ignore it.
     pub local: bool,
     /// Whether a table shows times with microseconds; otherwise with milliseconds.
     pub precise: bool,

@@ -57,6 +57,12 @@ pub trait Catalog {
         let alias = |field: &FieldInfo| field.aliases.iter().any(|alias| alias == name);
         fields.iter().position(|field| field.name == name).or_else(|| fields.iter().position(alias))
     }
+
+    /// Why a name that exists elsewhere is none of these fields, for a message.
+    fn why_not(&self, name: &str) -> Option<String> {
+        let _ = name;
+        None
+    }
 }
 
 /// A comparison.

@@ -53,7 +53,11 @@ impl<'c> Names<'c> {
             (None, Some(_)) => self.listing(name).trim_start().to_string(),
             (None, None) => "`weir fields` lists all names".to_string(),
         };
-        report.error(report::UNKNOWN_FIELD, span, format!("there is no field `{name}`")).help = Some(help);
+        let (message, help) = match self.catalog.why_not(name) {
+            Some(why) => (format!("`{name}` can't be used here"), why),
+            None => (format!("there is no field `{name}`"), help),
+        };
+        report.error(report::UNKNOWN_FIELD, span, message).help = Some(help);
     }
 
     /// The command that lists the fields: `weir fields tcp` for `tcp.prot`.
