@@ -85,6 +85,14 @@ pub struct Input {
     pub dpdk_eal: Option<String>,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
+    /// Leave out copies of packets: a mirror port shows a packet once for each interface or VLAN that it passes.
+    /// A packet is a copy if an equal one came at most 5 ms before, whatever its link header, VLAN tags and
+    /// time to live
+    #[arg(long, help_heading = "Input")]
+    pub dedup: bool,
+    /// Copies of packets are counted, also if they are not left out.
+    #[arg(skip)]
+    pub counts_copies: bool,
     /// Read on as the last file grows, or is replaced by another one (as tail -F), until a signal
     #[arg(long, help_heading = "Input")]
     pub follow: bool,

@@ -10,6 +10,7 @@ use crate::output;
 use crate::quantity::bytes;
 use crate::recording::{RecordWriter, RecordedPart, Recorder};
 use crate::shortage;
+use crate::without_copies::{WithoutCopies, poll_without};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use weir::io::ring::TimeRange;
 use weir::io::{Attended, CaptureReader, Findings, Interface, Listening};
 use weir::link::{LinkOptions, Links, Loader, Method, Note, Notes};
-use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
+use weir::packet::{Burst, Copies, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -43,6 +44,10 @@ pub struct Captures {
     /// Number of the signal received; 0: none.
     signal: Arc<AtomicUsize>,
     packets: u64,
+    /// Finds the copies of packets.
+    copies: Option<Copies>,
+    /// The copies are left out.
+    removes_copies: bool,
     /// Writes the packets into a ring, too.
     writer: Option<RecordWriter>,
     /// Makes the writers of parts.
@@ -83,6 +88,10 @@ impl Reader {
     }
 }
 
+/// Bytes in which copies of packets are equal, if they are only counted: headers, and with them checksums of the
+/// whole.
+const COUNTED_BYTES: usize = 64;
+
 impl Captures {
     /// Opens the captures of `input` for this number of workers, and installs the signal handlers. If the
     /// input is an interface, the source does not block. Otherwise a separate thread reads with
@@ -122,11 +131,15 @@ impl Captures {
         memory::check(input)?;
         let signal = Arc::clone(&ender.0);
         let is_live = output::is_live(input);
+        let (copies, removes_copies) = match (input.dedup, input.counts_copies) {
+            (false, true) => (Some(Copies::comparing(COUNTED_BYTES)), false),
+            (removes, _) => (removes.then(Copies::default), removes),
+        };
         if !input.interface.is_empty() {
             let options = link_options(input, &signal, findings)?;
             let links = Links::open(&input.interface, &options, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
-            return Ok(Self { loader: options.loader, ..Self::of(reader, is_live, signal) });
+            return Ok(Self { loader: options.loader, copies, removes_copies, ..Self::of(reader, is_live, signal) });
         }
         let times = TimeRange {
             first: input.from.map_or(i64::MIN, |time| time.0),
@@ -151,12 +164,13 @@ impl Captures {
             }
             false => Reader::Own(Box::new(reader)),
         };
-        Ok(Self::of(reader, is_live, signal))
+        Ok(Self { copies, removes_copies, ..Self::of(reader, is_live, signal) })
     }
 
     fn of(reader: Reader, is_live: bool, signal: Arc<AtomicUsize>) -> Self {
         let (writer, recorder, loader) = (None, None, Loader::default());
-        Self { reader, is_live, signal, packets: 0, writer, recorder, is_cut: false, loader, is_fixed: false }
+        let (copies, removes_copies, is_cut, is_fixed) = (None, false, false, false);
+        Self { reader, is_live, signal, packets: 0, copies, removes_copies, writer, recorder, is_cut, loader, is_fixed }
     }
 
     /// The questions cannot change: once their filters are loaded, no thread has the rights for that.
@@ -207,7 +221,12 @@ impl Source for Captures {
             self.is_cut = true;
             return Ok(Poll::End);
         }
-        let polled = self.reader.source_mut().poll(burst);
+        let source = self.reader.source_mut();
+        let polled = match &mut self.copies {
+            Some(copies) if self.removes_copies => poll_without(source, copies, burst),
+            Some(copies) => source.poll(burst).inspect(|_| copies.count_in(burst)),
+            None => source.poll(burst),
+        };
         self.packets += burst.packets.len() as u64;
         if let Some(writer) = &mut self.writer {
             writer.write(burst);
@@ -220,7 +239,11 @@ impl Source for Captures {
         parts: usize,
         idle_max: Option<Duration>,
     ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
-        let parts = self.reader.source_mut().split(parts, idle_max)?;
+        let mut parts = self.reader.source_mut().split(parts, idle_max)?;
+        if self.removes_copies {
+            let without = |part| Box::new(WithoutCopies { part, copies: Copies::default() });
+            parts = parts.map(|parts| parts.into_iter().map(|part| without(part) as _).collect());
+        }
         let Some(recorder) = &self.recorder else { return Ok(parts) };
         let recorded =
             |part| Box::new(RecordedPart { part, writer: recorder.writer() }) as Box<dyn Source + Send>;
@@ -236,8 +259,8 @@ impl Source for Captures {
     }
 
     fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
-        // All packets are recorded.
-        let filters = filters.filter(|_| self.writer.is_none());
+        // All packets are recorded, and the kernel would count copies.
+        let filters = filters.filter(|_| self.writer.is_none() && !self.removes_copies);
         self.reader.source_mut().narrow(filters);
         if self.is_fixed {
             self.loader.end();
@@ -245,7 +268,9 @@ impl Source for Captures {
     }
 
     fn stats(&self) -> SourceStats {
-        self.reader.source().stats()
+        let copies = self.copies.as_ref().map_or(0, Copies::found);
+        let stats = self.reader.source().stats();
+        SourceStats { copies: stats.copies + copies, ..stats }
     }
 }
 

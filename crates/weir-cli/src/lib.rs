@@ -112,6 +112,7 @@ mod top;
 mod totals;
 mod triggers;
 mod view;
+mod without_copies;
 mod words;
 mod write_bounds;
 

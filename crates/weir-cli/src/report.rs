@@ -294,6 +294,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("blocks_skipped", ran.found.blocks_skipped),
         ("interfaces_beyond", ran.found.interfaces_beyond),
         ("files_late", ran.found.files_late),
+        ("copies", ran.outcome.source.copies),
         ("captures_joined", ran.found.captures_joined),
         ("times_beyond", ran.found.times_beyond),
         ("options_cut", ran.found.options_cut),

@@ -231,6 +231,7 @@ fn name_of(section: &str, name: &str) -> String {
         ("time", "largest_gap_s") => "longest time without a packet",
         ("reader", "blocks_skipped") => "blocks skipped",
         ("reader", "interfaces_beyond") => "interfaces beyond the bound",
+        ("reader", "copies") => "packets that are copies of others",
         ("reader", "captures_joined") => "captures inside a file, behind another one",
         ("reader", "times_beyond") => "packets with times beyond the range",
         ("reader", "files_late") => "files that begin before others end",

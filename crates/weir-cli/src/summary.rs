@@ -144,11 +144,20 @@ impl Rows for SummaryRows {
         for (name, count) in weir::odd_counts(&outcome.counters).into_iter().take(TOP) {
             table.row("weird", name, &Row { count: Some(count), ..Row::default() })?;
         }
+        // Of all packets, 1 in 20: a mirror port delivers them several times.
+        let copies = outcome.source.copies;
+        if copies > outcome.counters.packet.packets / 20 {
+            note!(
+                "weir: {copies} packets are copies of others, as a mirror port of several interfaces or VLANs \
+                 makes them: --dedup leaves them out"
+            );
+        }
         let found = self.findings.found();
         let reader = [
             ("blocks_skipped", found.blocks_skipped),
             ("interfaces_beyond", found.interfaces_beyond),
             ("files_late", found.files_late),
+            ("copies", copies),
             ("captures_joined", found.captures_joined),
             ("times_beyond", found.times_beyond),
             ("faults", outcome.errors.len() as u64),
