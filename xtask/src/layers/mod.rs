@@ -6,6 +6,7 @@
 //! and `--check` against tshark.
 
 mod check;
+mod ethernet;
 mod links;
 pub mod mobile;
 mod overlays;
@@ -42,6 +43,17 @@ const CAPTURES: &[(&str, MakeFrames)] = &[
     ("ppi", links::ppi),
     ("nflog", links::nflog),
     ("lldp", links::lldp),
+    ("llc", ethernet::llc),
+    ("mpls", ethernet::mpls),
+    ("pbb", ethernet::pbb),
+    ("etag", ethernet::etag),
+    ("vntag", ethernet::vntag),
+    ("macsec", ethernet::macsec),
+    ("etherip", ethernet::etherip),
+    ("lisp", ethernet::lisp),
+    ("capwap", ethernet::capwap),
+    ("tzsp", ethernet::tzsp),
+    ("udplite", ethernet::udplite),
     ("nsh", overlays::nsh),
     ("vxlan_gpe", overlays::vxlan_gpe),
     ("ayiya", overlays::ayiya),
