@@ -46,9 +46,8 @@ fn frame_to(dst: [u8; 6], ethertype: u16, payload: &[u8]) -> Vec<u8> {
 /// RFC 3032, RFC 4448, RFC 4385: IP, and pseudowires with a control word and without, to addresses that begin
 /// like IPv4, IPv6 and a control word; the channel of a pseudowire.
 pub fn mpls() -> Vec<Vec<u8>> {
-    let below = |payload: &[u8]| {
-        ethernet(0x8847, &join(&[&[0, 0x06, 0x40, 64], &[0, 0x0c, 0x81, 63], payload]))
-    };
+    let below =
+        |payload: &[u8]| ethernet(0x8847, &join(&[&[0, 0x06, 0x40, 64], &[0, 0x0c, 0x81, 63], payload]));
     let tagged = join(&[&[0, 42, 8, 0], &datagram()]);
     let snapped = snap([0; 3], 0x0800, &ping());
     vec![
@@ -155,9 +154,7 @@ pub fn capwap() -> Vec<Vec<u8>> {
 
 /// TZSP: Ethernet without and with values, 802.11, and a keep-alive.
 pub fn tzsp() -> Vec<Vec<u8>> {
-    let of = |kind: u8, encap: u8, payload: &[u8]| {
-        outer_udp(37008, &join(&[&[1, kind, 0, encap], payload]))
-    };
+    let of = |kind: u8, encap: u8, payload: &[u8]| outer_udp(37008, &join(&[&[1, kind, 0, encap], payload]));
     let wireless = join(&[
         &[0x08, 0x01, 0, 0],
         &[[2, 0, 0, 0, 0, 0xa], NEAR, FAR].concat(),
