@@ -76,7 +76,8 @@ pub struct Answered {
 impl Answered {
     /// Exit status of a command that searches or counts: 1 if nothing was found, as grep does.
     pub fn status_of_search(&self) -> ExitCode {
-        let is_nothing = self.ran.is_whole && self.ran.outcome.errors.is_empty() && self.answers == 0;
+        let is_complete = self.ran.is_whole && self.ran.outcome.errors.is_empty() && !self.ran.is_unread;
+        let is_nothing = is_complete && self.answers == 0;
         if is_nothing { ExitCode::from(1) } else { self.ran.status }
     }
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use weir::io::Found;
 use weir::io::outlet::Load;
 use weir::lang::model::Stack;
-use weir::packet::SourceStats;
-use weir::{Compiled, LossCounts, Outcome, Stage};
+use weir::packet::{DropReason, SourceStats};
+use weir::{Compiled, Counters, LossCounts, Outcome, Stage};
 
 /// The result of a run.
 pub struct Ran {
@@ -18,6 +18,8 @@ pub struct Ran {
     pub status: ExitCode,
     /// No signal ended the run early.
     pub is_whole: bool,
+    /// The packets were read for nothing: no link type of theirs is one of the stack.
+    pub is_unread: bool,
     /// Metadata that the reader found in the captures in addition to packets.
     pub found: Found,
 }
@@ -28,22 +30,36 @@ pub fn warnings(ran: &Ran, workers: usize, stack: &Stack, lost_bytes: bool) {
     if let Some(why) = &ran.outcome.one_worker {
         note!("weir: using one worker instead of {workers}: {why}");
     }
-    unknown_links(stack, &ran.found);
+    unknown_links(stack, ran);
     losses(ran);
     if lost_bytes {
         self::lost_bytes(ran);
     }
 }
 
-/// Reports each interface whose link type the stack does not support, once.
-fn unknown_links(stack: &Stack, found: &Found) {
+/// Whether there were packets, and the stack could not parse a single one because of its link type.
+pub fn is_unread(outcome: &Outcome) -> bool {
+    let Counters { packet, met, .. } = &outcome.counters;
+    packet.packets > 0 && met.of(DropReason::UnknownLink) == packet.packets
+}
+
+/// Reports each link type that the stack does not support, once.
+fn unknown_links(stack: &Stack, ran: &Ran) {
     let mut named = vec![];
-    for interface in &found.interfaces {
+    for interface in &ran.found.interfaces {
         let known = stack.starts.iter().any(|(number, _)| *number == interface.link.0);
         if !known && !named.contains(&interface.link) {
             named.push(interface.link);
-            let (file, link, stack) = (&interface.file, interface.link, &stack.name);
-            note!("weir: {file}: {link} is not a start of the stack `{stack}`: its packets have no layers");
+            let (file, stack) = (&interface.file, &stack.name);
+            let link = match interface.link.name() {
+                Some(_) => format!("the link type {}", interface.link),
+                None => format!("the {}", interface.link),
+            };
+            if ran.is_unread {
+                say!("weir: {file}: the stack `{stack}` does not read {link}: nothing was analysed");
+            } else {
+                note!("weir: {file}: the stack `{stack}` does not read {link}: its packets have no layers");
+            }
         }
     }
 }

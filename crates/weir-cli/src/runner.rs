@@ -96,7 +96,11 @@ impl Runner<'_> {
         if is_short {
             status = ExitCode::from(2);
         }
-        let ran = Ran { outcome, status, is_whole: stopped.is_none() && !is_short, found };
+        let is_unread = report::is_unread(&outcome);
+        if is_unread {
+            status = ExitCode::from(2);
+        }
+        let ran = Ran { outcome, status, is_whole: stopped.is_none() && !is_short, is_unread, found };
         report::warnings(&ran, self.input.workers, compiled.stack(), self.lost_bytes);
         if self.stats {
             report::stats(compiled, &ran, seconds);

@@ -83,7 +83,7 @@ fn filter_of(connection: &Connection) -> String {
 /// A filter for the packets of a protocol between two ends.
 pub fn filter_between(proto: &str, orig: (IpAddr, u32), resp: (IpAddr, u32)) -> String {
     let ip = if orig.0.is_ipv4() { "ip" } else { "ipv6" };
-    if !matches!(proto, "tcp" | "udp" | "sctp") {
+    if !matches!(proto, "tcp" | "udp" | "udplite" | "sctp") {
         return format!("{ip}.addr == {} and {ip}.addr == {} and {proto}", orig.0, resp.0);
     }
     let direction = |(from, from_p): (IpAddr, u32), (to, to_p): (IpAddr, u32)| {

@@ -58,7 +58,7 @@ pub(crate) fn conn_state(
     history: &str,
 ) -> &'static str {
     use endpoint::{CLOSED, ESTABLISHED, INACTIVE, PARTIAL, RESET, SYN_ACK_SENT, SYN_SENT};
-    if proto == "udp" {
+    if matches!(proto, "udp" | "udplite") {
         return match (packets[0] > 0, packets[1] > 0) {
             (true, true) => "SF",
             (true, false) => "S0",

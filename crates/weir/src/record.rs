@@ -294,6 +294,7 @@ pub(crate) fn ip_proto(proto: &str, address: IpAddr) -> Option<u8> {
     match (proto, address) {
         ("tcp", _) => Some(6),
         ("udp", _) => Some(17),
+        ("udplite", _) => Some(136),
         ("sctp", _) => Some(132),
         ("icmp", IpAddr::V6(_)) => Some(58),
         ("icmp", IpAddr::V4(_)) => Some(1),

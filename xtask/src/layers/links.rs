@@ -87,6 +87,7 @@ pub fn wlan() -> Vec<Vec<u8>> {
     let down = header([0x08, 0x02], [NEAR, POINT, FAR], 2);
     let relayed = header([0x08, 0x03], [POINT, [2, 0, 0, 0, 0, 0xb], FAR], 3);
     let qos = header([0x88, 0x01], [POINT, NEAR, FAR], 4);
+    let part = |payload: &[u8]| join(&[&FAR, &NEAR, &(payload.len() as u16).to_be_bytes(), payload]);
     let beacon =
         join(&[&header([0x80, 0], [[0xff; 6], POINT, POINT], 5), &[0; 12], &[0, 3, b'l', b'a', b'b']]);
     vec![
@@ -100,6 +101,8 @@ pub fn wlan() -> Vec<Vec<u8>> {
         header([0x48, 0x11], [POINT, NEAR, FAR], 7),
         beacon,
         join(&[&[0xc4, 0, 0x2c, 0], &NEAR]),
+        // An aggregate of two (section 9.3.2.2), the first padded to four bytes.
+        join(&[&qos, &[0x80, 0], &part(&snap(0x86dd, &ping6())), &[0; 2], &part(&snap(0x0800, &ping()))]),
     ]
 }
 

@@ -6,7 +6,9 @@
 //! and `--check` against tshark.
 
 mod check;
+mod ethernet;
 mod links;
+mod media;
 pub mod mobile;
 mod overlays;
 pub mod transport;
@@ -22,7 +24,7 @@ const STEP_US: u64 = 10_000;
 /// Makes the frames of a capture.
 type MakeFrames = fn() -> Vec<Vec<u8>>;
 
-/// Names of captures of other link types, with their LINKTYPE_ numbers.
+/// Names of captures of other link types, with their LINKTYPE_ numbers; those of rarer ones are in [`media::LINKS`].
 const LINKS: &[(&str, u32)] = &[
     ("hdlc", links::PPP_HDLC),
     ("chdlc", links::C_HDLC),
@@ -42,6 +44,45 @@ const CAPTURES: &[(&str, MakeFrames)] = &[
     ("ppi", links::ppi),
     ("nflog", links::nflog),
     ("lldp", links::lldp),
+    ("llc", ethernet::llc),
+    ("mpls", ethernet::mpls),
+    ("pbb", ethernet::pbb),
+    ("etag", ethernet::etag),
+    ("vntag", ethernet::vntag),
+    ("macsec", ethernet::macsec),
+    ("etherip", ethernet::etherip),
+    ("lisp", ethernet::lisp),
+    ("capwap", ethernet::capwap),
+    ("tzsp", ethernet::tzsp),
+    ("udplite", ethernet::udplite),
+    ("arcnet", media::arcnet),
+    ("slip", media::slip),
+    ("fddi", media::fddi),
+    ("ppp_ether", media::ppp_ether),
+    ("rfc1483", media::rfc1483),
+    ("fr", media::fr),
+    ("enc", media::enc),
+    ("pflog", media::pflog),
+    ("prism", media::prism),
+    ("tzsp_link", media::tzsp_link),
+    ("arcnet_linux", media::arcnet_linux),
+    ("avs", media::avs),
+    ("juniper_monitor", media::juniper_monitor),
+    ("juniper", media::juniper),
+    ("juniper_ppp", media::juniper_ppp),
+    ("juniper_fr", media::juniper_fr),
+    ("juniper_chdlc", media::juniper_chdlc),
+    ("mfr", media::mfr),
+    ("ipnet", media::ipnet),
+    ("wpan", media::wpan),
+    ("ipoib", media::ipoib),
+    ("exported_pdu", media::exported_pdu),
+    ("pktap", media::pktap),
+    ("brcm", media::brcm),
+    ("brcm_prepend", media::brcm_prepend),
+    ("wpan_tap", media::wpan_tap),
+    ("dsa", media::dsa),
+    ("edsa", media::edsa),
     ("nsh", overlays::nsh),
     ("vxlan_gpe", overlays::vxlan_gpe),
     ("ayiya", overlays::ayiya),
@@ -96,7 +137,11 @@ pub fn run(args: &[String]) -> Result {
     for (name, frames) in
         CAPTURES.iter().filter(|(name, _)| args.is_empty() || args.iter().any(|a| a == name))
     {
-        let link = LINKS.iter().find(|(other, _)| other == name).map_or(ETHERNET, |(_, link)| *link);
+        let link = LINKS
+            .iter()
+            .chain(media::LINKS)
+            .find(|(other, _)| other == name)
+            .map_or(ETHERNET, |(_, link)| *link);
         let mut trace = Trace::create_for(&root().join(format!("protocols/{name}.pcap")), link, STEP_US)?;
         for frame in frames() {
             trace.put(&frame)?;

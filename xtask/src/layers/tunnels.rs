@@ -48,10 +48,12 @@ pub const KEY: u16 = 0x2000;
 pub const NUMBER: u16 = 0x1000;
 pub const ACK: u16 = 0x0080;
 
-/// RFC 2784, 2890; RFC 2637 section 4.1.
+/// RFC 2784, 2890; RFC 2637 section 4.1; MikroTik's EoIP; WCCP (draft-mclaggan-wccp-v2rev1, section 4.12) with
+/// its header and without.
 pub fn gre() -> Vec<Vec<u8>> {
     let call = |bytes: usize| (bytes as u32) << 16 | 7;
     let ppp = join(&[&[0xff, 3, 0, 0x21], &ping()]);
+    let frame = ethernet(0x0800, &ping());
     let source_route = join(&[&[8, 0, 0, 4, 192, 0, 2, 9], &[0; 4], &ping()]);
     vec![
         outer(47, &gre_of(0, 0x0800, &[], &ping())),
@@ -67,6 +69,10 @@ pub fn gre() -> Vec<Vec<u8>> {
         outer_udp(4754, &gre_of(KEY, 0x0800, &[43], &ping())),
         // Twice: a tunnel in a tunnel.
         outer(47, &gre_of(0, 0x0800, &[], &ipv4(INNER, 47, 4, 0, &gre_of(KEY, 0x86dd, &[44], &ping6())))),
+        // The tunnel identifier 300, least significant byte first.
+        outer(47, &gre_of(KEY | 1, 0x6400, &[(frame.len() as u32) << 16 | 0x2c01], &frame)),
+        outer(47, &gre_of(0, 0x883e, &[0x0000_0011], &datagram())),
+        outer(47, &gre_of(0, 0x883e, &[], &ping())),
     ]
 }
 

@@ -275,7 +275,8 @@ impl Questions {
         show(&source);
         let blocked = set.outlets.wait();
         let (status, found) = (ExitCode::SUCCESS, set.findings.found());
-        let ran = Ran { outcome, status, is_whole: !ender.has_ended(), found };
+        let is_unread = report::is_unread(&outcome);
+        let ran = Ran { outcome, status, is_whole: !ender.has_ended(), is_unread, found };
         report::warnings(&ran, workers, compiled.stack(), lost_bytes);
         let mut errors: Vec<String> = ran.outcome.errors.iter().map(ToString::to_string).collect();
         errors

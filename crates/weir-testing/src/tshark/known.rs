@@ -22,7 +22,6 @@ pub const KNOWN: &[Known] = &[
         &[("libpcap/filter__AH-IPcomp-IPv4.pcap", 1)],
         "layer not here: IPComp, which tshark inflates",
     ),
-    ("follow", &[("zeek/dns-inverse-query.pcap", 1)], "layer not here: link type FDDI"),
     (
         "follow",
         &[("ndpi/ip_fragmented_garbage.pcap", 1)],

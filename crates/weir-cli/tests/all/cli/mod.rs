@@ -169,6 +169,35 @@ fn a_truncated_file_gives_what_it_holds_and_status_2() {
 }
 
 #[test]
+fn a_link_type_that_no_layer_reads_is_named_and_status_2() {
+    let bytes = std::fs::read(example()).expect("the shipped capture");
+    let path = scratch("unread.pcap");
+    let with_link = |link: u32| {
+        let mut bytes = bytes.clone();
+        bytes[20..24].copy_from_slice(&link.to_le_bytes());
+        std::fs::write(&path, bytes).expect("a temporary file");
+    };
+    let name = path.to_str().unwrap();
+    for (link, named) in
+        [(201, "the link type BLUETOOTH_HCI_H4_WITH_PHDR (201)"), (3333, "the link type 3333")]
+    {
+        with_link(link);
+        for args in [&[name][..], &["flows", name], &["packets", name], &["dns", name, "--count"]] {
+            let output = weir(args);
+            let said = text_of(&output);
+            let right =
+                format!("unread.pcap: the stack `internet` does not read {named}: nothing was analysed");
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+            assert!(said.contains(&right), "{args:?}: {said}");
+        }
+    }
+    // Another file of the run is analysed.
+    let output = weir(&["flows", name, example().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    assert!(text_of(&output).contains("does not read the link type 3333: its packets have no layers"));
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let output = weir(&["flows", "-r", "no-such-file.pcap"]);
     assert_eq!(output.status.code(), Some(2));
