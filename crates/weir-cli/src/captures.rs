@@ -139,7 +139,12 @@ impl Captures {
             let options = link_options(input, &signal, findings)?;
             let links = Links::open(&input.interface, &options, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
-            return Ok(Self { loader: options.loader, copies, removes_copies, ..Self::of(reader, is_live, signal) });
+            return Ok(Self {
+                loader: options.loader,
+                copies,
+                removes_copies,
+                ..Self::of(reader, is_live, signal)
+            });
         }
         let times = TimeRange {
             first: input.from.map_or(i64::MIN, |time| time.0),
@@ -170,7 +175,19 @@ impl Captures {
     fn of(reader: Reader, is_live: bool, signal: Arc<AtomicUsize>) -> Self {
         let (writer, recorder, loader) = (None, None, Loader::default());
         let (copies, removes_copies, is_cut, is_fixed) = (None, false, false, false);
-        Self { reader, is_live, signal, packets: 0, copies, removes_copies, writer, recorder, is_cut, loader, is_fixed }
+        Self {
+            reader,
+            is_live,
+            signal,
+            packets: 0,
+            copies,
+            removes_copies,
+            writer,
+            recorder,
+            is_cut,
+            loader,
+            is_fixed,
+        }
     }
 
     /// The questions cannot change: once their filters are loaded, no thread has the rights for that.

@@ -24,9 +24,8 @@ use weir::io::outlet::{Load, Paced, Pulse};
 use weir::io::tcp::{self, Endpoint};
 use weir::io::udp;
 use weir::io::{
-    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Compressed, Compression, Following,
-    Format, Partitions,
-    WholeFile, Written, sink,
+    CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Compressed, Compression,
+    Following, Format, Partitions, WholeFile, Written, sink,
 };
 use weir::packet::{self, Column, PacketMeta, RowSink, Timestamp};
 use weir_guard::files;

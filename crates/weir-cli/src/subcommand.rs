@@ -207,7 +207,9 @@ impl QuestionKind {
         check_ending(spec)?;
         let by_name = spec.output.as_deref().and_then(Format::of_path).map(Format::label);
         let separated = [Format::Csv.label(), Format::Tsv.label()];
-        if spec.csv_safe && !spec.format.as_deref().or(by_name).is_some_and(|label| separated.contains(&label)) {
+        if spec.csv_safe
+            && !spec.format.as_deref().or(by_name).is_some_and(|label| separated.contains(&label))
+        {
             return Err(Failure::new("--csv-safe needs --format csv or tsv"));
         }
         if spec.is_capture() && spec.count {

@@ -135,7 +135,8 @@ fn expand(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
 
 /// Whether the name of a file is that of a capture, which may be compressed.
 fn is_capture(path: &Path) -> bool {
-    let ending = |path: &Path| path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    let ending =
+        |path: &Path| path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     let plain = Compression::stripped(path);
     ending(&plain).is_some_and(|ending| CAPTURE_ENDINGS[..3].contains(&&*ending))
 }

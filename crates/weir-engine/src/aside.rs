@@ -57,7 +57,8 @@ impl Aside {
             return VecDeque::new();
         }
         let packets = self.waiting.remove(&flow).unwrap_or_default();
-        self.bytes -= packets.iter().map(|aside| aside.packet.block.size_bytes() + PACKET_COST).sum::<usize>();
+        self.bytes -=
+            packets.iter().map(|aside| aside.packet.block.size_bytes() + PACKET_COST).sum::<usize>();
         packets
     }
 }

@@ -22,8 +22,8 @@ pub use outlet::{Outlet, Patience};
 pub use sink::human;
 pub use sink::{
     CaptureClients, CaptureFormat, CaptureWriter, ClientEvent, ClientLoss, Compressed, Compression, Format,
-    Options, Partitions,
-    PcapWriter, PcapngWriter, WholeFile, WriteCapture, Written, complete_parquet, file_time, json_text,
+    Options, Partitions, PcapWriter, PcapngWriter, WholeFile, WriteCapture, Written, complete_parquet,
+    file_time, json_text,
 };
 pub use source::{
     Attended, CaptureReader, Description, Findings, Following, Found, Interface, Listening, Mark,

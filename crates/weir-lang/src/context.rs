@@ -71,7 +71,8 @@ impl Stack {
         let mut is_known = false;
         for layer in &mut self.layers {
             let protocol = &layer.protocol;
-            let declares = |value: &ValueId| protocol.context.contains(value) || protocol.tags.contains(value);
+            let declares =
+                |value: &ValueId| protocol.context.contains(value) || protocol.tags.contains(value);
             if let Some(value) = protocol.named(name).filter(declares) {
                 let protocol = Arc::make_mut(&mut layer.protocol);
                 protocol.context.retain(|one| *one != value);

@@ -68,7 +68,8 @@ impl Copies {
                 self.seen.remove(&old);
             }
         }
-        let is_copy = self.seen.get(&key).is_some_and(|before| now.abs_diff(*before) <= self.within_ns as u64);
+        let is_copy =
+            self.seen.get(&key).is_some_and(|before| now.abs_diff(*before) <= self.within_ns as u64);
         if is_copy {
             self.found += 1;
         } else {

@@ -125,7 +125,8 @@ fn why_no_value(field: &FieldInfo, key: FieldKey, values: &[FieldInfo]) -> Strin
     }
     let prefix = |field: &FieldInfo| field.name.split_once('.').map(|(prefix, _)| prefix.to_string());
     if !matches!(key, FieldKey::Alias(..)) {
-        let of = prefix(field).map_or("flows".to_string(), |of| if of == "conn" { "flows".into() } else { of });
+        let of =
+            prefix(field).map_or("flows".to_string(), |of| if of == "conn" { "flows".into() } else { of });
         return format!("a packet has no value of this field, but a row may have one: --of {of}");
     }
     let is_part = |value: &&FieldInfo| value.value_type == field.value_type && prefix(value) == prefix(field);

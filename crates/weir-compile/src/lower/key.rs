@@ -266,7 +266,11 @@ impl Lower<'_> {
     }
 
     /// As [`lower_key`](Self::lower_key), but without context and tags.
-    pub(super) fn lower_key_of_ends(&mut self, id: LayerId, instance: &model::Instance) -> (Vec<Value>, Value) {
+    pub(super) fn lower_key_of_ends(
+        &mut self,
+        id: LayerId,
+        instance: &model::Instance,
+    ) -> (Vec<Value>, Value) {
         let (parts, swap) = self.lower_parts(id, instance);
         (self.pack_words(parts), swap)
     }

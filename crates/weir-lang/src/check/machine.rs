@@ -139,7 +139,9 @@ impl Checker<'_> {
 
     fn state(&mut self, state: &ast::State) {
         let name = &state.name;
-        if matches!(name.text.as_str(), "any" | "restart" | "aside" | "start" | "accept") || name.text.contains('.') {
+        if matches!(name.text.as_str(), "any" | "restart" | "aside" | "start" | "accept")
+            || name.text.contains('.')
+        {
             let message = format!("no state can be called `{}`", name.text);
             self.error(codes::RESERVED_NAME, message, name.span, "give it another name");
         } else if let Some((_, first)) = self.states.get(&name.text) {
@@ -235,9 +237,10 @@ impl Checker<'_> {
     /// `restart` and `aside` are tried before all others, and not for the packet that starts a new instance,
     /// so they hide only each other.
     fn find_covered(&mut self, from: &[usize], is_elsewhere: bool, span: Span) {
-        let always = self.protocol.transitions.iter().filter(|one| {
-            matches!(one.condition, Expr::Number(1)) && one.to.is_elsewhere() == is_elsewhere
-        });
+        let always =
+            self.protocol.transitions.iter().filter(|one| {
+                matches!(one.condition, Expr::Number(1)) && one.to.is_elsewhere() == is_elsewhere
+            });
         let earlier: Vec<&Transition> = always.collect();
         let covered =
             |state: usize| earlier.iter().find(|one| one.from.is_empty() || one.from.contains(&state));

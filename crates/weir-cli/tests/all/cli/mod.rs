@@ -3,6 +3,7 @@
 mod aggregate;
 mod aggregate_bounds;
 mod applications;
+mod captures;
 mod check;
 mod clickhouse;
 mod columns;

@@ -97,7 +97,9 @@ fn record_of(dissector: &Dissector, number: u64, packet: &MemoryPacket) -> Optio
         let below =
             layers[..at].iter().rfind(|layer| matches!(name_of(dissector, layer.layer), "ip" | "ipv6"));
         let ports = match name {
-            "icmp" | "icmpv6" => [field(layer, "type")?, answer(name, field(layer, "type")?, field(layer, "code")?)],
+            "icmp" | "icmpv6" => {
+                [field(layer, "type")?, answer(name, field(layer, "type")?, field(layer, "code")?)]
+            }
             _ => [field(layer, "src_port")?, field(layer, "dst_port")?],
         };
         let [sport, dport] = ports;
