@@ -13,6 +13,9 @@ const MESSAGE_TEXT_BYTES_MAX: usize = 8192;
 /// Maximum number of Via entries kept: a request may pass 70 hops (§8.1.1.6).
 const HOPS_MAX: usize = 70;
 
+/// Maximum number of bytes of a message in a list of messages.
+const LABEL_BYTES_MAX: usize = 64;
+
 /// The first line of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
@@ -94,6 +97,29 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte)
 }
 
+/// The elements of a list, which commas separate outside of quoted text.
+fn elements(list: &str) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = list.split(move |letter| {
+        is_quoted ^= letter == '"' && !is_escaped;
+        is_escaped = is_quoted && letter == '\\' && !is_escaped;
+        letter == ',' && !is_quoted
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// An address without its tag, which identifies the dialog: `Bob <sip:b@y.example>`.
+pub(super) fn without_tag(address: &str) -> &str {
+    let tag = [";tag=", "; tag="].iter().filter_map(|tag| address.find(tag)).min();
+    address[..tag.unwrap_or(address.len())].trim_ascii_end()
+}
+
+/// The tag of an address (§19.3).
+pub(super) fn tag(address: &str) -> Option<&str> {
+    let at = address.rfind('>').unwrap_or(0);
+    address[at..].split(';').find_map(|part| part.trim().strip_prefix("tag="))
+}
+
 impl Message {
     pub(super) fn new(start: Start, time: Timestamp) -> Self {
         Self {
@@ -129,12 +155,15 @@ impl Message {
         let has_room = self.kept_bytes + kept.len() <= MESSAGE_TEXT_BYTES_MAX;
         let slot = match &name.to_ascii_lowercase()[..] {
             b"via" | b"v" => {
-                let has_room = has_room && self.via.len() < HOPS_MAX;
-                if has_room {
-                    self.kept_bytes += kept.len();
-                    self.via.push(kept);
+                if !has_room {
+                    return false;
                 }
-                return has_room && value.len() <= TEXT_BYTES_MAX;
+                // A line may have several hops (§7.3.1).
+                self.kept_bytes += kept.len();
+                let room = HOPS_MAX.saturating_sub(self.via.len());
+                let mut hops = elements(&kept).map(str::to_owned);
+                self.via.extend(hops.by_ref().take(room));
+                return hops.next().is_none() && value.len() <= TEXT_BYTES_MAX;
             }
             b"content-length" | b"l" => {
                 let number = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
@@ -168,11 +197,10 @@ impl Message {
             .via
             .first()
             .and_then(|via| via.split(';').find_map(|part| part.trim().strip_prefix("branch=")));
-        let branch = branch.map(|branch| branch.split(',').next().unwrap_or_default().trim());
         (
             self.call_id.as_deref().unwrap_or_default(),
             self.sequence.as_deref().unwrap_or_default(),
-            branch.unwrap_or_default(),
+            branch.unwrap_or_default().trim(),
         )
     }
 
@@ -183,6 +211,16 @@ impl Message {
             via[..end].to_owned()
         };
         self.via.iter().map(without_branch).collect()
+    }
+
+    /// The message in one word or two: `INVITE`, `180 Ringing`.
+    pub(super) fn label(&self) -> String {
+        let mut label = match &self.start {
+            Start::Request { method, .. } => method.clone(),
+            Start::Response { code, reason } => format!("{code} {reason}"),
+        };
+        label.truncate(label.floor_char_boundary(LABEL_BYTES_MAX));
+        label
     }
 
     pub(super) fn held_bytes(&self) -> usize {

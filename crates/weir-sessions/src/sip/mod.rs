@@ -12,7 +12,7 @@ mod transaction;
 
 pub use message::{Message, Start};
 pub use parser::{LINE_BYTES_MAX, SipParser, WAITING_MAX};
-pub use transaction::SipTransaction;
+pub use transaction::{MESSAGES_MAX, SipTransaction};
 
 use crate::{ByteSet, FirstPlace, SessionProtocol};
 

@@ -114,16 +114,26 @@ impl SipParser {
             waiting.request.as_ref().is_some_and(|request| request.key() == message.key())
         };
         if self.over.contains(&digest(&message)) {
+            let is_request = matches!(message.start, Start::Request { .. });
+            let client = if is_request { from } else { from.other() };
+            let mut transaction = Box::new(SipTransaction::new(message.time, client, self.next_depth()));
+            transaction.is_resent = true;
+            transaction.take(&message);
+            *(if is_request { &mut transaction.request } else { &mut transaction.response }) = Some(message);
+            sessions.push(transaction);
             return;
         }
         match &message.start {
             Start::Request { method, .. } => {
-                if self.waiting.find(|waiting| waiting.client == from && is_same(waiting)).is_some() {
+                if let Some(asked) = self.waiting.find(|waiting| waiting.client == from && is_same(waiting)) {
+                    self.cut_off.parts += u64::from(!asked.take(&message));
                     return;
                 }
                 // ACK has no response (§17.1.1.3).
                 let is_ack = method == "ACK";
-                let transaction = self.begin(from, Some(message), None);
+                let mut transaction = Box::new(SipTransaction::new(message.time, from, self.next_depth()));
+                transaction.take(&message);
+                transaction.request = Some(message);
                 if is_ack {
                     self.yield_over(transaction, sessions);
                 } else {
@@ -136,6 +146,7 @@ impl SipParser {
             }
             Start::Response { code: 0..200, .. } => {
                 if let Some(asked) = self.waiting.find(|waiting| waiting.client != from && is_same(waiting)) {
+                    self.cut_off.parts += u64::from(!asked.take(&message));
                     asked.response = Some(message);
                 }
             }
@@ -143,24 +154,19 @@ impl SipParser {
                 let asked = self.waiting.take(|waiting| waiting.client != from && is_same(waiting));
                 let mut transaction = match asked {
                     Some(asked) => asked,
-                    None => self.begin(from.other(), None, Some(&message)),
+                    None => Box::new(SipTransaction::new(message.time, from.other(), self.next_depth())),
                 };
+                self.cut_off.parts += u64::from(!transaction.take(&message));
                 transaction.response = Some(message);
                 self.yield_over(transaction, sessions);
             }
         }
     }
 
-    fn begin(
-        &mut self,
-        client: Direction,
-        request: Option<Message>,
-        response: Option<&Message>,
-    ) -> Box<SipTransaction> {
-        let time = request.as_ref().or(response).map_or(weir_packet::Timestamp(0), |message| message.time);
-        let depth = self.depth;
+    /// The number of the next transaction.
+    fn next_depth(&mut self) -> u64 {
         self.depth += 1;
-        Box::new(SipTransaction { time, client, depth, request, response: None })
+        self.depth - 1
     }
 
     fn yield_over(&mut self, transaction: Box<SipTransaction>, sessions: &mut Vec<Box<dyn Session>>) {
@@ -301,7 +307,7 @@ mod tests {
         let talk = request("OPTIONS", 5) + &response("404 Not Found", "OPTIONS", 5);
         assert_eq!(
             rows(&PROTOCOL, &talk, &names),
-            ["<sip:a@x.example>;tag=1 | Bob <sip:b@y.example> | Bob <sip:b@y.example>;tag=2 | 7@h | \
+            ["<sip:a@x.example> | Bob <sip:b@y.example> | Bob <sip:b@y.example> | 7@h | \
               SIP/2.0/UDP h.example:5060 | SIP/2.0/UDP h.example:5060 | phone | proxy | 4 | 0 | application/sdp"]
         );
     }
@@ -319,8 +325,29 @@ mod tests {
             request("REGISTER", 1),
         ];
         assert_eq!(
-            rows(&PROTOCOL, &talk.concat(), &["seq", "status_code"]),
-            ["2 MESSAGE | 200", "1 REGISTER | 401"]
+            rows(&PROTOCOL, &talk.concat(), &["seq", "status_code", "messages", "resent"]),
+            [
+                "2 MESSAGE | 200 | MESSAGE,200 OK | false",
+                "1 REGISTER | 401 | REGISTER,REGISTER,401 Unauthorized | false",
+                "1 REGISTER | 401 | 401 Unauthorized | true",
+                "1 REGISTER | - | REGISTER | true",
+            ]
+        );
+    }
+
+    #[test]
+    fn provisional_answers_are_listed_and_hops_of_one_line_are_several() {
+        let talk = [
+            request("INVITE", 1).replace("Via: ", "Via: SIP/2.0/UDP \\\"a,b\\\".example ;branch=z9hG4bK0, "),
+            response("100 Trying", "INVITE", 1).replace("Via: ", "Via: SIP/2.0/UDP p;branch=z9hG4bK0, "),
+            response("180 Ringing", "INVITE", 1).replace("Via: ", "Via: SIP/2.0/UDP p;branch=z9hG4bK0, "),
+        ];
+        assert_eq!(
+            rows(&PROTOCOL, &talk.concat(), &["request_path", "response_path", "status_code", "messages"]),
+            [
+                "SIP/2.0/UDP \"a,b\".example ,SIP/2.0/UDP h.example:5060 | SIP/2.0/UDP p,SIP/2.0/UDP h.example:5060 | \
+              180 | INVITE,100 Trying,180 Ringing"
+            ]
         );
     }
 
