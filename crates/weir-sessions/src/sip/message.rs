@@ -2,6 +2,7 @@
 //! long and short forms.
 
 use crate::line::{split_word, text};
+use std::net::{IpAddr, SocketAddr};
 use weir_packet::Timestamp;
 
 /// Maximum number of bytes kept of a value.
@@ -70,8 +71,36 @@ pub struct Message {
     pub content_type: Option<String>,
     /// Content-Length, bytes.
     pub body_bytes: Option<u64>,
+    /// The media that the body describes (SDP, RFC 8866), at most [`MEDIA_MAX`].
+    pub media: Vec<Media>,
+    /// The address of all media that have none of their own.
+    media_address: Option<IpAddr>,
     /// Bytes kept of all values.
     kept_bytes: usize,
+}
+
+/// Maximum number of media kept per message.
+pub const MEDIA_MAX: usize = 16;
+
+/// A medium, and where its sender expects it: the address of the packets that its peer sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Media {
+    /// `audio`, `video`.
+    pub kind: String,
+    /// The address, if it is no name.
+    pub address: Option<IpAddr>,
+    /// The port; 0 if the medium is refused.
+    pub port: u16,
+}
+
+impl Media {
+    /// Kind, address and port: `audio 192.0.2.7:4000`.
+    pub(super) fn shown(&self) -> String {
+        match self.address {
+            Some(address) => format!("{} {}", self.kind, SocketAddr::from((address, self.port))),
+            None => format!("{} {}", self.kind, self.port),
+        }
+    }
 }
 
 impl Start {
@@ -139,6 +168,8 @@ impl Message {
             contact: None,
             content_type: None,
             body_bytes: None,
+            media: Vec::new(),
+            media_address: None,
             kept_bytes: 0,
         }
     }
@@ -189,6 +220,37 @@ impl Message {
             *slot = Some(kept);
         }
         has_room && value.len() <= TEXT_BYTES_MAX
+    }
+
+    /// Whether the body is a description of media.
+    pub(super) fn describes_media(&self) -> bool {
+        let kind = self.content_type.as_deref().and_then(|kind| kind.split(';').next());
+        kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/sdp"))
+    }
+
+    /// Takes a line of the body (RFC 8866 §5.7, §5.14).
+    pub(super) fn take_media(&mut self, line: &[u8]) {
+        let Ok(line) = std::str::from_utf8(line) else { return };
+        let Some((kind, value)) = line.trim_ascii_end().split_once('=') else { return };
+        let mut words = value.split(' ');
+        match kind {
+            "c" => {
+                // The network, the type of address, the address with perhaps a scope: 224.2.1.1/127.
+                let address = words.nth(2).and_then(|word| word.split('/').next()?.parse().ok());
+                match self.media.last_mut() {
+                    Some(media) => media.address = address.or(media.address),
+                    None => self.media_address = address,
+                }
+            }
+            "m" if self.media.len() < MEDIA_MAX => {
+                let kind = words.next().map(|kind| text(kind.as_bytes(), 16));
+                let port = words.next().and_then(|word| word.split('/').next()?.parse().ok());
+                if let (Some(kind), Some(port)) = (kind, port) {
+                    self.media.push(Media { kind, address: self.media_address, port });
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The key of a transaction (§17.1.3): the call, its sequence number, the branch of the last hop.
@@ -245,6 +307,7 @@ impl Message {
         size_of::<Self>()
             + start
             + texts.into_iter().flatten().map(String::len).sum::<usize>()
+            + self.media.iter().map(|media| size_of::<Media>() + media.kind.len()).sum::<usize>()
             + self.via.iter().map(|via| via.len() + size_of::<String>()).sum::<usize>()
     }
 }

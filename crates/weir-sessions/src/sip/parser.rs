@@ -7,6 +7,7 @@ use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use weir_packet::Timestamp;
 
 /// Maximum number of bytes kept of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
@@ -28,6 +29,8 @@ struct Side {
     message: Option<Box<Message>>,
     /// Missing bytes of a body.
     body_bytes: u64,
+    /// The body of `message` is read: a description of media.
+    is_in_media: bool,
     stray_lines: u32,
 }
 
@@ -51,6 +54,17 @@ impl SessionParser for SipParser {
         let mut rest = data.bytes;
         loop {
             let side = &mut self.sides[data.from as usize];
+            if side.is_in_media {
+                side.read_media(&mut rest, data.time);
+                if side.body_bytes > 0 {
+                    break;
+                }
+                self.end_media(data.from, sessions);
+                if data.is_datagram {
+                    break;
+                }
+                continue;
+            }
             let skipped = usize::try_from(side.body_bytes).unwrap_or(usize::MAX).min(rest.len());
             side.body_bytes -= skipped as u64;
             rest = &rest[skipped..];
@@ -73,24 +87,42 @@ impl SessionParser for SipParser {
                 self.cut_off.parts += u64::from(!message.take_header(&line.bytes));
                 continue;
             }
-            let Some(mut message) = side.message.take() else { continue };
             if data.is_datagram {
                 // The datagram's end is the body's end.
                 message.body_bytes = message.body_bytes.or(Some(rest.len() as u64));
-                self.take_message(data.from, *message, sessions);
+            }
+            let body_bytes =
+                if data.is_datagram { rest.len() as u64 } else { message.body_bytes.unwrap_or(0) };
+            if body_bytes > 0 && message.describes_media() {
+                (side.is_in_media, side.body_bytes) = (true, body_bytes);
+                continue;
+            }
+            let Some(message) = side.message.take() else { continue };
+            side.body_bytes = body_bytes;
+            self.take_message(data.from, *message, sessions);
+            if data.is_datagram {
                 break;
             }
-            side.body_bytes = message.body_bytes.unwrap_or(0);
-            self.take_message(data.from, *message, sessions);
         }
         Progress::Wanted
     }
 
-    fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+    fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let side = &mut self.sides[from as usize];
         if length_bytes <= side.body_bytes {
             side.body_bytes -= length_bytes;
+            if side.is_in_media && length_bytes > 0 {
+                side.lines.lose();
+                if side.body_bytes == 0 {
+                    self.end_media(from, sessions);
+                }
+            }
         } else {
+            if side.is_in_media {
+                side.lines.lose();
+                self.end_media(from, sessions);
+            }
+            let side = &mut self.sides[from as usize];
             // Skip the remaining headers until the next start line.
             *side = Side::default();
         }
@@ -98,6 +130,9 @@ impl SessionParser for SipParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        for from in Direction::BOTH {
+            self.end_media(from, sessions);
+        }
         sessions.extend(self.waiting.take_all().map(|waiting| waiting as Box<dyn Session>));
         self.sides = Default::default();
         self.over = VecDeque::new();
@@ -108,7 +143,38 @@ impl SessionParser for SipParser {
     }
 }
 
+impl Side {
+    /// Reads the lines of a description of media off the front of `bytes`.
+    fn read_media(&mut self, bytes: &mut &[u8], time: Timestamp) {
+        let length = usize::try_from(self.body_bytes).unwrap_or(usize::MAX).min(bytes.len());
+        let (mut body, rest) = bytes.split_at(length);
+        self.body_bytes -= length as u64;
+        *bytes = rest;
+        while let (Some(line), Some(message)) =
+            (self.lines.next(&mut body, time, LINE_BYTES_MAX), &mut self.message)
+        {
+            message.take_media(&line.bytes);
+        }
+    }
+}
+
 impl SipParser {
+    /// Takes the message whose description of media has ended, also without a last line end.
+    fn end_media(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
+        let side = &mut self.sides[from as usize];
+        if !std::mem::take(&mut side.is_in_media) {
+            return;
+        }
+        if let (false, Some(message)) = (side.lines.is_between(), &mut side.message)
+            && let Some(line) = side.lines.next(&mut &b"\n"[..], message.time, LINE_BYTES_MAX)
+        {
+            message.take_media(&line.bytes);
+        }
+        if let Some(message) = side.message.take() {
+            self.take_message(from, *message, sessions);
+        }
+    }
+
     fn take_message(&mut self, from: Direction, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
         let is_same = |waiting: &SipTransaction| {
             waiting.request.as_ref().is_some_and(|request| request.key() == message.key())
@@ -147,7 +213,7 @@ impl SipParser {
             Start::Response { code: 0..200, .. } => {
                 if let Some(asked) = self.waiting.find(|waiting| waiting.client != from && is_same(waiting)) {
                     self.cut_off.parts += u64::from(!asked.take(&message));
-                    asked.response = Some(message);
+                    asked.answer(message);
                 }
             }
             Start::Response { .. } => {
@@ -157,7 +223,7 @@ impl SipParser {
                     None => Box::new(SipTransaction::new(message.time, from.other(), self.next_depth())),
                 };
                 self.cut_off.parts += u64::from(!transaction.take(&message));
-                transaction.response = Some(message);
+                transaction.answer(message);
                 self.yield_over(transaction, sessions);
             }
         }
@@ -349,6 +415,29 @@ mod tests {
               180 | INVITE,100 Trying,180 Ringing"
             ]
         );
+    }
+
+    #[test]
+    fn media_are_listed_with_their_addresses() {
+        let sdp = "v=0\\r\\nc=IN IP4 192.0.2.7\\r\\nm=audio 4000/2 RTP/AVP 0\\r\\nm=video 4002 RTP/AVP 31\\r\\nc=IN IP6 2001:db8::7";
+        let length = sdp.replace("\\r\\n", "..").len();
+        let message = |rest: &str| {
+            format!(
+                "> \"INVITE sip:b@y SIP/2.0\\r\\nCall-ID: 7\\r\\nc: application/sdp\\r\\nl: {length}\\r\\n\\r\\n{rest}"
+            )
+        };
+        let names = ["method", "request_media"];
+        let whole = message(sdp) + "\"\n";
+        let expected = "INVITE | audio 192.0.2.7:4000,video [2001:db8::7]:4002";
+        assert_eq!(rows(&PROTOCOL, &format!("datagrams\n{whole}"), &names), [expected]);
+        let next = whole.replace("INVITE", "UPDATE").replace("Call-ID: 7", "Call-ID: 8");
+        assert_eq!(
+            rows(&PROTOCOL, &(whole + &next), &names),
+            [expected.to_owned(), expected.replace("INVITE", "UPDATE")]
+        );
+        let lost =
+            message("v=0\\r\\nm=audio 4000 RTP/AVP 0\\r\\nm=vi") + &format!("\"\n> gap {}\n", length - 33);
+        assert_eq!(rows(&PROTOCOL, &(lost + &next), &["method"]), ["INVITE", "UPDATE"]);
     }
 
     #[test]

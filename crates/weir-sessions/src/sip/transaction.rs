@@ -1,6 +1,6 @@
 //! [`SipTransaction`]: a request with its response, and its fields.
 
-use super::message::{Message, Start, tag, without_tag};
+use super::message::{Media, Message, Start, tag, without_tag};
 use crate::pairing::Held;
 use crate::session::session_fields;
 use crate::values::{owned_texts, text, unsigned};
@@ -35,6 +35,14 @@ impl SipTransaction {
     /// A transaction without messages.
     pub(super) fn new(time: Timestamp, client: Direction, depth: u64) -> Self {
         Self { time, client, depth, request: None, response: None, seen: vec![], is_resent: false }
+    }
+
+    /// Takes a response. The media that a provisional one describes stay if the final one describes none.
+    pub(super) fn answer(&mut self, mut response: Message) {
+        if let Some(before) = self.response.take().filter(|_| response.media.is_empty()) {
+            response.media = before.media;
+        }
+        self.response = Some(response);
     }
 
     /// Lists a message; returns whether there is room.
@@ -124,6 +132,8 @@ session_fields! { SipTransaction;
     "sip.Content-Type" ["sip.content_type"] content_type: Text, "Type of the body: application/sdp" => |t| t.text(|m| &m.content_type);
     "sip.messages" [] messages: Texts, "All messages in order, with provisional answers and retransmissions: INVITE, 180 Ringing" => |t| owned_texts(t.seen.clone());
     "sip.resend" ["sip.resent"] resent: Bool, "Whether a message repeats a transaction that was complete already" => |t| Value::Bool(t.is_resent);
+    "sip.request_media" [] request_media: Texts, "Where the client expects media (SDP): audio 192.0.2.7:4000" => |t| media(t.request.as_ref());
+    "sip.response_media" [] response_media: Texts, "Where the server expects media (SDP): video 192.0.2.9:4002" => |t| media(t.response.as_ref());
     // Not in the log.
     "sip.From" [] _: Text, "From header of the request" => |t| t.asked(|m| &m.from);
     "sip.To" [] _: Text, "To header of the request" => |t| t.asked(|m| &m.to);
@@ -131,6 +141,11 @@ session_fields! { SipTransaction;
     "sip.to.tag" [] _: Text, "Tag of the callee, which its answers have" => |t| text(t.messages().find_map(|m| tag(m.to.as_deref()?)));
     "sip.Server" ["sip.server"] _: Text, "Software of the server" => |t| text(t.response.as_ref().and_then(|m| m.server.as_deref().or(m.user_agent.as_deref())));
     "sip.Contact" ["sip.contact"] _: Text, "Address at which the client can be reached" => |t| t.asked(|m| &m.contact);
+}
+
+/// The media that a message describes. They are the ends of the flows of RTP.
+fn media(message: Option<&Message>) -> Value<'_> {
+    owned_texts(message.map_or(vec![], |message| message.media.iter().map(Media::shown).collect()))
 }
 
 impl Session for SipTransaction {
