@@ -134,7 +134,8 @@ impl<'a> StartLine<'a> {
     }
 }
 
-/// The version in the last word of a bent request line, and whether its protocol is HTTP: `HTTPS/1.1`, `http/1`.
+/// The version in the last word of a bent request line, and whether its protocol is HTTP: `HTTPS/1.1`,
+/// `http/1`.
 fn bent_version(word: &[u8]) -> Option<(Version, bool)> {
     let slash = memchr(b'/', word).filter(|slash| (1..=8).contains(slash));
     let (name, digits) = word.split_at(slash.unwrap_or(word.len()));

@@ -201,22 +201,10 @@ impl Stream {
                     }
                 }
                 State::Unasked(framing) => {
-                    let mut framing = *framing;
-                    if self.keep_request(bytes, time)? {
-                        self.state = State::Head { has_start_line: false };
-                        return Some(Piece::Next(self.kept.clone()));
-                    }
-                    let kept = std::mem::take(&mut self.kept);
-                    let piece = read_body(&mut framing, &mut &kept[..]);
-                    self.state = State::Body(framing);
-                    match piece {
-                        Some(Piece::Body(bytes)) => return Some(Piece::Kept(bytes.to_vec(), self.time)),
-                        Some(Piece::Lost(flaw)) => {
-                            self.lose(true);
-                            return Some(Piece::Lost(flaw));
-                        }
-                        // Digits of the size of a chunk.
-                        _ => {}
+                    let framing = *framing;
+                    let is_request = self.keep_request(bytes, time)?;
+                    if let Some(piece) = self.settle(framing, is_request) {
+                        return Some(piece);
                     }
                 }
                 State::Lost { is_line_start } => {
@@ -428,6 +416,26 @@ impl Stream {
         self.kept = Vec::new();
         self.state = State::Untold;
         Piece::Head { head, time: self.time, flaw }
+    }
+
+    /// Ends the doubt about a body: the buffered bytes begin the next request, or the body.
+    fn settle(&mut self, mut framing: Framing, is_request: bool) -> Option<Piece<'static>> {
+        if is_request {
+            self.state = State::Head { has_start_line: false };
+            return Some(Piece::Next(self.kept.clone()));
+        }
+        let kept = std::mem::take(&mut self.kept);
+        let piece = read_body(&mut framing, &mut &kept[..]);
+        self.state = State::Body(framing);
+        match piece {
+            Some(Piece::Body(bytes)) => Some(Piece::Kept(bytes.to_vec(), self.time)),
+            Some(Piece::Lost(flaw)) => {
+                self.lose(true);
+                Some(Piece::Lost(flaw))
+            }
+            // Digits of the size of a chunk.
+            _ => None,
+        }
     }
 
     /// Buffers bytes as long as they may begin a request. Returns whether they do, once that is certain; the

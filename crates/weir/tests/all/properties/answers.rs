@@ -140,7 +140,8 @@ fn who_alone_has_a_port_of_servers_is_the_responder_though_it_is_seen_first() {
     let cases = [
         ((53, 40_000), false),
         ((40_000, 53), true),
-        // Both are server ports: DNS among servers, NTP, IKE. Of DHCP, which runs over UDP, 68 is the client's.
+        // Both are server ports: DNS among servers, NTP, IKE. Of DHCP, which runs over UDP, 68 is the
+        // client's.
         ((53, 53), true),
         ((67, 68), true),
         ((68, 67), true),
