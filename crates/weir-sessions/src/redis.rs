@@ -18,6 +18,7 @@ use crate::{
 };
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
+use words::KeyPlace;
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -75,9 +76,9 @@ pub struct RedisCommand {
     pub time: Timestamp,
     /// Command name: `SET`.
     pub name: Option<String>,
-    /// The first argument.
+    /// The first key; the first argument of commands without keys.
     pub key: Option<String>,
-    /// The second argument.
+    /// The argument behind the key; the script, its digest or the function of EVAL, EVALSHA and FCALL.
     pub value: Option<String>,
     /// Number of arguments.
     pub arguments: u64,
@@ -87,6 +88,8 @@ pub struct RedisCommand {
     pub reply: Option<String>,
     /// Time from command to reply, nanoseconds.
     pub rtt_ns: Option<u64>,
+    /// The next argument is the key.
+    is_key_next: bool,
 }
 
 impl RedisCommand {
@@ -100,6 +103,7 @@ impl RedisCommand {
             is_good: None,
             reply: None,
             rtt_ns: None,
+            is_key_next: false,
         }
     }
 
@@ -109,13 +113,31 @@ impl RedisCommand {
             return;
         }
         self.arguments += 1;
-        // The second argument of AUTH is a password, the fourth of HELLO may be one (`HELLO 3 AUTH user
-        // password`).
-        match self.arguments {
-            1 => self.key = Some(word),
-            2 if self.name.as_deref() != Some("AUTH") => self.value = Some(word),
-            _ => {}
-        }
+        let name = self.name.as_deref().unwrap_or_default();
+        let slot = match (words::key_place(name), self.arguments) {
+            // The second argument of AUTH is a password, the fourth of HELLO may be one (`HELLO 3 AUTH user
+            // password`).
+            (KeyPlace::Argument(1), 2) if name == "AUTH" => return,
+            (KeyPlace::Argument(place), number) if number == place => &mut self.key,
+            (KeyPlace::Argument(place), number) if number == place + 1 => &mut self.value,
+            (KeyPlace::Argument(_), _) => return,
+            (KeyPlace::Counted(place), number) if number == place => {
+                self.is_key_next = word.parse::<u64>().is_ok_and(|keys| keys > 0);
+                return;
+            }
+            (KeyPlace::Counted(2), 1) => &mut self.value,
+            (KeyPlace::Streams(before), number) if !self.is_key_next => {
+                let is_found = self.key.is_none() && number > before && word.eq_ignore_ascii_case("STREAMS");
+                self.is_key_next = is_found;
+                return;
+            }
+            _ if self.is_key_next => {
+                self.is_key_next = false;
+                &mut self.key
+            }
+            _ => return,
+        };
+        *slot = Some(word);
     }
 
     /// Completes the command: a single argument of AUTH is a password, not a user.
@@ -621,8 +643,8 @@ impl Session for RedisCommand {
 
 session_fields! { RedisCommand;
     "redis.cmd.name" ["redis.command"] "cmd.name": Text, "Command: SET" => |r| text(r.name.as_deref());
-    "redis.cmd.key" ["redis.key"] "cmd.key": Text, "First argument" => |r| text(r.key.as_deref());
-    "redis.cmd.value" ["redis.value"] "cmd.value": Text, "Second argument" => |r| text(r.value.as_deref());
+    "redis.cmd.key" ["redis.key"] "cmd.key": Text, "First key (EVAL s 1 KEY, XREAD STREAMS KEY 0); the first argument of commands without keys" => |r| text(r.key.as_deref());
+    "redis.cmd.value" ["redis.value"] "cmd.value": Text, "Argument behind the key; the script or function of EVAL, EVALSHA and FCALL" => |r| text(r.value.as_deref());
     "redis.success" [] success: Bool, "Whether the command succeeded" => |r| r.is_good.map_or(Value::Absent, Value::Bool);
     "redis.reply.value" ["redis.reply"] "reply.value": Text, "Reply; for an array, the number of its elements" => |r| text(r.reply.as_deref());
     // Not in the log.

@@ -379,6 +379,7 @@ fn reworded(how: How, text: &str, head: &Head<Cell<'_>>) -> Option<String> {
         How::App => app(text.rsplit(',').next()?),
         How::AppBefore => app(text.split_once(',')?.0),
         How::Url => url(text),
+        How::Host => without_port(text).into(),
         How::Carrier => text.to_lowercase().replace('_', "-"),
         How::State => state(text, head.proto == Cell::Text("tcp")).to_string(),
         How::Subject => subject(text),
@@ -423,6 +424,16 @@ fn state(conn_state: &str, is_tcp: bool) -> &'static str {
         "SF" | "REJ" | "RSTO" | "RSTR" | "RSTOS0" | "RSTRH" | "SH" | "SHR" if is_tcp => "closed",
         "SHR" | "RSTRH" => "new",
         _ => "established",
+    }
+}
+
+/// A host without its port; the colons of an IPv6 address outside of brackets separate none.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            if name.contains(':') && !name.ends_with(']') { host } else { name }
+        }
+        _ => host,
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) enum How {
     TlsVersion,
     /// `/a b` as `/a%20b`: Zeek's targets have their escapes undone.
     Url,
+    /// `a.example:8080` as `a.example`.
+    Host,
     /// `FTP_DATA` as `ftp-data`.
     Carrier,
     /// Whether the number is greater than 0.
@@ -145,7 +147,7 @@ events! {
     }
     "http" => "http" {
         "trans_depth"       "tx_id"                  FromZero;
-        "host"              "http.hostname"          Plain;
+        "host"              "http.hostname"          Host;
         "uri"               "http.url"               Url;
         "user_agent"        "http.http_user_agent"   Plain;
         "referrer"          "http.http_refer"        Plain;

@@ -457,6 +457,7 @@ fn eve_takes_the_log_of_each_row_and_refuses_rows_of_none() {
     let (mut columns, row) = of_connection(vec![
         ("client", ValueType::Text, Value::Text("SSH-2.0-OpenSSH_9.6".into())),
         ("version", ValueType::Text, Value::Text("1.1".into())),
+        ("host", ValueType::Text, Value::Text("[::1]:8080".into())),
     ]);
     columns.push(column("_path", ValueType::Text));
     let rows = ["ssh", "http", "made_up"].map(|log| [&row[..], &[Value::Text(log.into())]].concat());
@@ -467,6 +468,7 @@ fn eve_takes_the_log_of_each_row_and_refuses_rows_of_none() {
         serde_json::json!({"proto_version": "2.0", "software_version": "OpenSSH_9.6"})
     );
     assert_eq!(got[1]["http"]["protocol"], "HTTP/1.1");
+    assert_eq!(got[1]["http"]["hostname"], "[::1]");
     assert_eq!((&got[2]["event_type"], &got[2]["made_up"]["version"]), (&"made_up".into(), &"1.1".into()));
     let mut sink = create(Format::Eve, Box::new(io::sink()), &Options::default());
     let error = sink.begin(&columns[..3]).unwrap_err();

@@ -62,8 +62,10 @@ pub struct Question {
     pub sent_name: Option<String>,
     /// The queried type.
     pub kind: u16,
-    /// The queried class. In multicast DNS the top bit requests a unicast answer.
+    /// The queried class.
     pub class: u16,
+    /// Whether a unicast answer is requested: the top bit of the class in multicast DNS (RFC 6762 §5.4).
+    pub wants_unicast: bool,
     /// Whether the question belongs to the NetBIOS name service (RFC 1002 §4.2), which shares the format of
     /// DNS.
     pub is_netbios: bool,
@@ -168,12 +170,15 @@ impl Message {
         let (sent, behind) = name::read(bytes, at)?;
         let [a, b, c, d] = *bytes.get(behind..)?.first_chunk::<4>()?;
         let (kind, class) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        // No class in use has the top bit.
+        let wants_unicast = matches!(class, 0x8001 | 0x80ff);
+        let class = if wants_unicast { class & 0x7fff } else { class };
         // NB and NBSTAT (RFC 1002 §4.2.1.2).
         let netbios = if matches!(kind, 32 | 33) { name::decode_netbios(&sent) } else { None };
         let is_netbios = netbios.is_some();
         let name = netbios.unwrap_or_else(|| sent.to_ascii_lowercase());
         let sent_name = if name == sent { None } else { Some(sent) };
-        self.questions.push(Question { name, sent_name, kind, class, is_netbios });
+        self.questions.push(Question { name, sent_name, kind, class, wants_unicast, is_netbios });
         Some(behind + 4)
     }
 
@@ -202,9 +207,11 @@ impl Message {
         let (mut name, _) = name::read(bytes, at)?;
         name.make_ascii_lowercase();
         let data = read_data(kind, bytes, start, end);
-        if matches!(&data, RecordData::Txt(kept) if kept.len() < end - start) {
-            self.omitted += 1;
-        }
+        self.omitted += match &data {
+            RecordData::Txt(kept) => u64::from(kept.len() < end - start),
+            RecordData::Svcb(service) => service.omitted,
+            _ => 0,
+        };
         // Only an update (RFC 2136 §2.4) has records with empty content.
         let is_wrong = data == RecordData::Malformed && start < end;
         list.push(Record { name, kind, class, ttl: u32::from_be_bytes([e, f, g, h]), data });

@@ -4,6 +4,9 @@
 use super::name;
 use super::names;
 use crate::wire::hex;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Maximum bytes kept of the strings of a TXT record. Longer ones occur in zone dumps and tunnels; the first
@@ -194,8 +197,32 @@ pub struct Svcb {
     pub ipv4_hints: Vec<Ipv4Addr>,
     /// IPv6 address hints (§7.3).
     pub ipv6_hints: Vec<Ipv6Addr>,
-    /// Whether there is a key for Encrypted Client Hello.
-    pub has_ech: bool,
+    /// The other parameters in the order of the record, at most 64: key and value.
+    pub others: Vec<(u16, Box<[u8]>)>,
+    /// Number of parameters that were not kept.
+    pub omitted: u64,
+}
+
+/// The keys of parameters that have names (RFC 9460 §14.3.2, RFC 9461, RFC 9540).
+const KEYS: [&str; 9] =
+    ["mandatory", "alpn", "no-default-alpn", "port", "ipv4hint", "ech", "ipv6hint", "dohpath", "ohttp"];
+
+/// The name of a parameter: `alpn`, `key65280`.
+fn key_name(key: u16) -> Cow<'static, str> {
+    match KEYS.get(usize::from(key)) {
+        Some(name) => Cow::Borrowed(name),
+        None => Cow::Owned(format!("key{key}")),
+    }
+}
+
+/// A text as in zone files (RFC 9460, appendix A): other bytes than printable ones are decimal, as `\000`.
+fn presented(bytes: &[u8]) -> String {
+    let shown = bytes.iter().map(|byte| match byte {
+        b'\\' | b'"' => format!("\\{}", char::from(*byte)),
+        b' '..=b'~' => char::from(*byte).to_string(),
+        _ => format!("\\{byte:03}"),
+    });
+    shown.collect()
 }
 
 /// Reads the contents of a record of type `kind`: bytes `at` to `end` of the message.
@@ -296,9 +323,9 @@ impl<'a> Content<'a> {
                 }
                 3 => service.port = value.u16(),
                 4 => service.ipv4_hints = value.addresses(),
-                5 => service.has_ech = true,
                 6 => service.ipv6_hints = value.addresses(),
-                _ => {}
+                _ if service.others.len() < ELEMENTS_MAX => service.others.push((key, value.rest().into())),
+                _ => service.omitted += 1,
             }
         }
         Some(service)
@@ -433,7 +460,9 @@ impl Record {
             RecordData::Svcb(service) => {
                 let names = service.alpn.iter().map(|name| size_of::<String>() + name.len()).sum::<usize>();
                 let addresses = 4 * service.ipv4_hints.len() + 16 * service.ipv6_hints.len();
-                size_of::<Svcb>() + service.target.len() + names + addresses
+                let others =
+                    service.others.iter().map(|(_, value)| size_of::<(u16, Box<[u8]>)>() + value.len());
+                size_of::<Svcb>() + service.target.len() + names + addresses + others.sum::<usize>()
             }
             _ => 0,
         };
@@ -442,18 +471,71 @@ impl Record {
 }
 
 impl Svcb {
+    /// The keys of the parameters, in ascending order, which is the order of valid records.
+    pub fn keys(&self) -> Vec<u16> {
+        let present = [
+            (1, !self.alpn.is_empty()),
+            (3, self.port.is_some()),
+            (4, !self.ipv4_hints.is_empty()),
+            (6, !self.ipv6_hints.is_empty()),
+        ];
+        let known = present.into_iter().filter_map(|(key, is_present)| is_present.then_some(key));
+        let mut keys: Vec<u16> = known.chain(self.others.iter().map(|(key, _)| *key)).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The keys that a client must know (RFC 9460 §8).
+    pub fn mandatory(&self) -> impl Iterator<Item = u16> {
+        let value = self.other(0).unwrap_or_default();
+        value.as_chunks::<2>().0.iter().map(|key| u16::from_be_bytes(*key))
+    }
+
+    /// The configurations for Encrypted Client Hello, in base64.
+    pub fn ech(&self) -> Option<String> {
+        self.other(5).map(|value| STANDARD.encode(value))
+    }
+
+    /// The template of URIs of DNS over HTTPS (RFC 9461 §5).
+    pub fn doh_path(&self) -> Option<String> {
+        self.other(7).map(presented)
+    }
+
+    /// The value of a parameter that has no field of its own.
+    fn other(&self, key: u16) -> Option<&[u8]> {
+        self.others.iter().find(|(found, _)| *found == key).map(|(_, value)| &**value)
+    }
+
     fn shown(&self, kind: &str) -> String {
         let mut text = format!("{kind} {} {}", self.priority, self.target);
-        let mut push = |key: &str, value: String| {
-            if !value.is_empty() {
-                text.push_str(&format!(" {key}={value}"));
+        let mut last = None;
+        for key in self.keys() {
+            // A key that is repeated, which is not allowed, is shown with its first value.
+            if last.replace(key) != Some(key) {
+                text.push(' ');
+                text.push_str(&key_name(key));
+                let value = self.shown_value(key);
+                if !value.is_empty() {
+                    text.push('=');
+                    text.push_str(&value);
+                }
             }
-        };
-        push("alpn", self.alpn.join(","));
-        push("port", self.port.map(|port| port.to_string()).unwrap_or_default());
-        push("ipv4hint", self.ipv4_hints.iter().map(Ipv4Addr::to_string).collect::<Vec<_>>().join(","));
-        push("ipv6hint", self.ipv6_hints.iter().map(Ipv6Addr::to_string).collect::<Vec<_>>().join(","));
+        }
         text
+    }
+
+    /// The value of a parameter as in zone files (RFC 9460 §7).
+    fn shown_value(&self, key: u16) -> String {
+        let addresses = |addresses: Vec<String>| addresses.join(",");
+        match key {
+            0 => self.mandatory().map(key_name).collect::<Vec<_>>().join(","),
+            1 => self.alpn.join(","),
+            3 => self.port.map(|port| port.to_string()).unwrap_or_default(),
+            4 => addresses(self.ipv4_hints.iter().map(Ipv4Addr::to_string).collect()),
+            5 => self.ech().unwrap_or_default(),
+            6 => addresses(self.ipv6_hints.iter().map(Ipv6Addr::to_string).collect()),
+            _ => self.other(key).map(presented).unwrap_or_default(),
+        }
     }
 }
 
@@ -498,6 +580,13 @@ mod tests {
         assert_eq!(
             answer(65, b"\0\x01\0\0\x01\0\x06\x02h2\x02h3\0\x03\0\x02\x20\xfb\0\x04\0\x04\xc0\x00\x02\x01"),
             "HTTPS 1 . alpn=h2,h3 port=8443 ipv4hint=192.0.2.1"
+        );
+        assert_eq!(
+            answer(
+                64,
+                b"\0\x01\0\0\0\0\x04\0\x01\0\x03\0\x01\0\x03\x02h2\0\x02\0\0\0\x05\0\x03abc\0\x07\0\x03/{?\xff\0\0\x02\0b"
+            ),
+            "SVCB 1 . mandatory=alpn,port alpn=h2 no-default-alpn ech=YWJj dohpath=/{? key65280=\\000b"
         );
         assert_eq!(answer(52, &[3, 1, 1, 0xab, 0xcd]), "TLSA 3 1 1 abcd");
     }

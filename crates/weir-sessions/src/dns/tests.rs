@@ -86,6 +86,44 @@ fn an_answer_ends_its_transaction() {
 }
 
 #[test]
+fn of_several_questions_the_row_has_the_one_that_is_answered() {
+    let asked = b"\x01a\0\0\x01\0\x01\x01b\0\0\x1c\0\x01\x01b\0\0\x01\0\x01";
+    let query = [&[0, 7, 1, 0, 0, 3, 0, 0, 0, 0, 0, 0][..], asked].concat();
+    let record = b"\x01b\0\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x01";
+    let answer = [&[0, 7, 0x81, 0x80, 0, 3, 0, 1, 0, 0, 0, 0][..], asked, record].concat();
+    let mut parser = DnsParser::default();
+    take(&mut parser, C, 0, &query, true);
+    let sessions = take(&mut parser, S, 1, &answer, true);
+    assert_eq!(shown(&sessions), ["b 192.0.2.1 1"]);
+    let texts = |texts: &[&str]| Value::Texts(texts.iter().map(|text| text.to_string()).collect());
+    for (name, expected) in [
+        ("qtype_name", Value::Text("A".into())),
+        ("questions", texts(&["a A", "b AAAA", "b A"])),
+        ("dns.qry.name", texts(&["a", "b", "b"])),
+        ("dns.qry.qu", Value::Bool(false)),
+    ] {
+        assert_eq!(value(sessions[0].as_ref(), name), expected, "{name}");
+    }
+    take(&mut parser, C, 2, &query, true);
+    assert_eq!(shown(&end(parser)), ["a  -"], "unanswered, the first question");
+}
+
+#[test]
+fn a_multicast_question_may_request_a_unicast_answer() {
+    let query = b"\0\0\0\0\0\x01\0\0\0\0\0\0\x01a\x05local\0\0\x0c\x80\x01";
+    let mut parser = DnsParser::default();
+    take(&mut parser, C, 0, query, true);
+    let sessions = end(parser);
+    for (name, expected) in [
+        ("qclass", Value::Unsigned(1)),
+        ("questions", Value::Texts(vec!["a.local PTR QU".to_owned()].into())),
+        ("dns.qry.qu", Value::Bool(true)),
+    ] {
+        assert_eq!(value(sessions[0].as_ref(), name), expected, "{name}");
+    }
+}
+
+#[test]
 fn answers_find_their_queries_in_any_order() {
     let mut parser = DnsParser::default();
     take(&mut parser, C, 0, &query(1, "a"), true);

@@ -3,7 +3,7 @@
 
 use super::message::{Edns, Message, Question};
 use super::names;
-use super::record::{Record, RecordData};
+use super::record::{Record, RecordData, Svcb};
 use crate::pairing::Held;
 use crate::session::session_fields;
 use crate::values::{collect_numbers, name, owned, owned_texts, text, unsigned};
@@ -31,9 +31,57 @@ pub struct DnsTransaction {
 }
 
 impl DnsTransaction {
-    /// The first question: the query's, or else the answer's.
+    /// The questions: the query's, or else the answer's.
+    pub fn questions(&self) -> &[Question] {
+        self.messages().map(|message| &*message.questions).find(|list| !list.is_empty()).unwrap_or_default()
+    }
+
+    /// The question that the row is about: of several, the one that the answer answers, or else the first.
     pub fn question(&self) -> Option<&Question> {
-        self.messages().find_map(|message| message.questions.first())
+        let questions = self.questions();
+        if questions.len() < 2 {
+            return questions.first();
+        }
+        let of_type = |record: &Record, asked: &Question| matches!(asked.kind, kind if kind == record.kind || kind == 255);
+        let is_alias = |record: &Record| record.kind == 5;
+        let find = |fits: &dyn Fn(&Record, &Question) -> bool| {
+            let mut answers = self.answers().iter();
+            answers.find_map(|record| {
+                questions.iter().find(|asked| asked.name == record.name && fits(record, asked))
+            })
+        };
+        let answered = find(&|record, asked| of_type(record, asked) || is_alias(record));
+        answered.or_else(|| find(&|_, _| true)).or(questions.first())
+    }
+
+    /// All questions, if there are several or one of them requests a unicast answer: `a.local PTR QU`.
+    fn shown_questions(&self) -> Vec<String> {
+        let questions = self.questions();
+        if questions.len() < 2 && !self.wants_unicast() {
+            return vec![];
+        }
+        let shown = |asked: &Question| {
+            let class = match asked.class {
+                1 => String::new(),
+                class => format!(" {}", names::class(class)),
+            };
+            let unicast = if asked.wants_unicast { " QU" } else { "" };
+            format!("{} {}{class}{unicast}", asked.name, type_name(asked))
+        };
+        questions.iter().map(shown).collect()
+    }
+
+    /// Whether a question of multicast DNS requests a unicast answer.
+    fn wants_unicast(&self) -> bool {
+        self.questions().iter().any(|asked| asked.wants_unicast)
+    }
+
+    /// The names of all questions; if there is none, the name that the row is about.
+    fn all_names(&self) -> Vec<String> {
+        match self.questions() {
+            [] => self.name().map(str::to_owned).into_iter().collect(),
+            questions => questions.iter().map(|asked| asked.name.clone()).collect(),
+        }
     }
 
     /// Transaction ID.
@@ -133,6 +181,7 @@ session_fields! { DnsTransaction;
     "dns.rejected" [] rejected: Bool, "Whether the server answered without any record, or with an error only" => |t| Value::Bool(t.is_rejected());
     "dns.flags.opcode" ["dns.opcode"] opcode: Unsigned, "Operation: 0 is a query" => |t| unsigned(t.asking().map(|m| m.header.opcode()));
     "dns.opcode_name" [] opcode_name: Text in names::OPCODE_NAMES, "Name of the operation: query, notify, dynamic-update" => |t| name(t.asking().map(|m| names::opcode(m.header.opcode())));
+    "dns.qry.questions" [] questions: Texts, "All questions, if there are several or multicast DNS requests a unicast answer (QU): a.local PTR QU" => |t| owned_texts(t.shown_questions());
     // Header and questions.
     "dns.flags" [] _: Unsigned, "Flags, operation and response code: those of the answer, or of the query if unanswered" => |t| unsigned(t.messages().last().map(|m| m.header.flags));
     "dns.flags.response" ["dns.answered"] _: Bool, "Whether there was an answer" => |t| Value::Bool(t.response.is_some());
@@ -144,8 +193,9 @@ session_fields! { DnsTransaction;
     "dns.count.answers" [] _: Unsigned, "Number of answers, as stated in the header" => |t| unsigned(t.response.as_ref().map(|m| m.header.counts[1]));
     "dns.count.auth_rr" [] _: Unsigned, "Number of authority records in the answer" => |t| unsigned(t.response.as_ref().map(|m| m.header.counts[2]));
     "dns.count.add_rr" [] _: Unsigned, "Number of additional records in the answer" => |t| unsigned(t.response.as_ref().map(|m| m.header.counts[3]));
-    "dns.qry.name" ["dns.query", "dns.name"] _: Text, "Queried name, in lower case; `.` is the root" => |t| text(t.name());
-    "dns.qry.names" [] _: Texts, "Names of all questions" => |t| owned_texts(t.asking().map(|m| m.questions.iter().map(|q| q.name.clone()).collect()).unwrap_or_default());
+    "dns.query" ["dns.name"] _: Text, "Queried name, in lower case; `.` is the root. Of several questions, the one that is answered" => |t| text(t.name());
+    "dns.qry.name" ["dns.qry.names"] _: Texts, "Queried names of all questions, in lower case" => |t| owned_texts(t.all_names());
+    "dns.qry.qu" [] _: Bool, "Whether a question of multicast DNS requests a unicast answer" => |t| Value::Bool(t.wants_unicast());
     "dns.original_query" [] _: Text, "Queried name as sent, if not all letters were lower case" => |t| text(t.question().and_then(|q| q.sent_name.as_deref()));
     "dns.qry.name.len" [] _: Unsigned, "Length of the queried name" => |t| unsigned(t.name().map(|name| name.len() as u64));
     "dns.malformed" [] _: Bool, "Whether query or answer could not be parsed completely" => |t| Value::Bool(t.messages().any(|m| m.is_malformed));
@@ -169,6 +219,13 @@ session_fields! { DnsTransaction;
     "dns.txt" [] _: Texts, "Texts (TXT)" => |t| owned_texts(t.records().filter(|r| r.kind == 16).flat_map(Record::strings).map(super::name::escape).collect());
     "dns.svcb.targetname" [] _: Texts, "Hosts of SVCB and HTTPS records" => |t| collect(t, |data| if let RecordData::Svcb(service) = data { Some(service.target.clone()) } else { None });
     "dns.svcb.svcparam.alpn" [] _: Texts, "Protocols of SVCB and HTTPS records" => |t| owned_texts(t.records().flat_map(|r| if let RecordData::Svcb(service) = &r.data { service.alpn.clone() } else { Vec::new() }).collect());
+    "dns.svcb.svcparam.key" [] _: Numbers, "Keys of the parameters of SVCB and HTTPS records: 1 is alpn" => |t| collect_numbers(services(t).flat_map(Svcb::keys));
+    "dns.svcb.svcparam.mandatory.key" [] _: Numbers, "Keys that clients of SVCB and HTTPS records must know" => |t| collect_numbers(services(t).flat_map(Svcb::mandatory));
+    "dns.svcb.svcparam.port" [] _: Numbers, "Ports of SVCB and HTTPS records" => |t| collect_numbers(services(t).filter_map(|service| service.port));
+    "dns.svcb.svcparam.ipv4hint.ip" [] _: Texts, "IPv4 addresses that SVCB and HTTPS records suggest" => |t| owned_texts(services(t).flat_map(|service| &service.ipv4_hints).map(ToString::to_string).collect());
+    "dns.svcb.svcparam.ipv6hint.ip" [] _: Texts, "IPv6 addresses that SVCB and HTTPS records suggest" => |t| owned_texts(services(t).flat_map(|service| &service.ipv6_hints).map(ToString::to_string).collect());
+    "dns.svcb.svcparam.echconfig" ["dns.svcb.svcparam.ech"] _: Texts, "Configurations for Encrypted Client Hello of SVCB and HTTPS records, in base64" => |t| owned_texts(services(t).filter_map(Svcb::ech).collect());
+    "dns.svcb.svcparam.dohpath" [] _: Texts, "Templates of URIs for DNS over HTTPS in SVCB records" => |t| owned_texts(services(t).filter_map(Svcb::doh_path).collect());
     // EDNS: the query's, or else the answer's.
     "dns.rr.udp_payload_size" ["dns.edns.payload"] _: Unsigned, "Maximum size of a datagram that the sender accepts, bytes" => |t| unsigned(t.edns().map(|e| e.payload_bytes));
     "dns.resp.edns0_version" ["dns.edns.version"] _: Unsigned, "Version of EDNS" => |t| unsigned(t.edns().map(|e| e.version));
@@ -183,6 +240,14 @@ session_fields! { DnsTransaction;
 fn shown(transaction: &DnsTransaction) -> impl Iterator<Item = (u32, String)> {
     let shown = transaction.answers().iter().map(|record| (record.ttl, record.answer()));
     shown.filter(|(_, answer)| !answer.is_empty())
+}
+
+/// The SVCB and HTTPS records.
+fn services(transaction: &DnsTransaction) -> impl Iterator<Item = &Svcb> {
+    transaction.records().filter_map(|record| match &record.data {
+        RecordData::Svcb(service) => Some(&**service),
+        _ => None,
+    })
 }
 
 fn type_name(question: &Question) -> std::borrow::Cow<'static, str> {

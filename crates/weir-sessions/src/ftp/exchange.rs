@@ -3,10 +3,13 @@
 use super::address::{DataChannel, Transport};
 use crate::pairing::Held;
 use crate::session::session_fields;
-use crate::values::{text, unsigned};
+use crate::values::{collect_numbers, owned_texts, text, unsigned};
 use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
+
+/// Maximum number of preliminary replies kept per command.
+pub const PRELIMINARY_MAX: usize = 8;
 
 /// A command with its final reply, or one of them if the other was not seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub struct FtpExchange {
     pub reply_code: Option<u16>,
     /// The last line of the final reply, without its code.
     pub reply_text: Option<String>,
+    /// Code and text of the preliminary replies (100 to 199), at most [`PRELIMINARY_MAX`].
+    pub preliminary: Vec<(u16, String)>,
     /// The negotiated data connection.
     pub data_channel: Option<DataChannel>,
     /// Time from the command to the reply, nanoseconds.
@@ -38,7 +43,10 @@ pub struct FtpExchange {
 impl Held for FtpExchange {
     fn held_bytes(&self) -> usize {
         let texts = [&self.user, &self.command, &self.argument, &self.reply_text];
-        size_of::<Self>() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+        let preliminary =
+            self.preliminary.iter().map(|(_, text)| size_of::<(u16, String)>() + text.capacity());
+        let texts = texts.into_iter().flatten().map(String::capacity);
+        size_of::<Self>() + texts.sum::<usize>() + preliminary.sum::<usize>()
     }
 }
 
@@ -56,7 +64,9 @@ session_fields! { FtpExchange;
     "ftp.data_channel.orig_h" [] "data_channel.orig_h": Address, "Address of the side that opens the data connection; always empty, because commands and replies do not contain it" => |_| Value::Absent;
     "ftp.data_channel.resp_h" [] "data_channel.resp_h": Address, "Address of the side that listens for the data connection; empty for EPSV" => |f| f.data_channel.and_then(|channel| channel.address).map_or(Value::Absent, Value::Address);
     "ftp.data_channel.resp_p" [] "data_channel.resp_p": Unsigned, "Port of the side that listens for the data connection" => |f| unsigned(f.data_channel.map(|channel| channel.port));
+    "ftp.preliminary" [] preliminary: Texts, "Preliminary replies (100 to 199): 150 Opening data connection" => |f| owned_texts(f.preliminary.iter().map(|(code, text)| format!("{code} {text}")).collect());
     // Fields without a column in the log.
+    "ftp.response.preliminary" ["ftp.preliminary_code"] _: Numbers, "Codes of the preliminary replies" => |f| collect_numbers(f.preliminary.iter().map(|(code, _)| *code));
     "ftp.time" [] _: Interval, "Time from the command to the reply" => |f| f.wait_ns.map_or(Value::Absent, Value::Interval);
 }
 

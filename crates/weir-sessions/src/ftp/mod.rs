@@ -14,7 +14,7 @@ mod parser;
 mod probe;
 
 pub use address::{DataChannel, Transport};
-pub use exchange::FtpExchange;
+pub use exchange::{FtpExchange, PRELIMINARY_MAX};
 pub use parser::{COMMANDS_MAX, FtpParser, LINE_BYTES_MAX};
 
 use crate::{ByteSet, FirstPlace, SessionProtocol};

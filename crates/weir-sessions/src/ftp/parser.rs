@@ -4,7 +4,7 @@
 //! command; replies 100 to 199 are preliminary (RFC 959 §4.2.1).
 
 use super::address::{DataChannel, Transport, read_extended, read_extended_port, read_host_port};
-use super::exchange::FtpExchange;
+use super::exchange::{FtpExchange, PRELIMINARY_MAX};
 use crate::line::{Lines, Replies, read_code, split_word, text};
 use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
@@ -12,6 +12,8 @@ use weir_packet::Timestamp;
 
 /// Maximum bytes kept of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
+/// Maximum bytes kept of a preliminary reply.
+const PRELIMINARY_BYTES_MAX: usize = 256;
 /// Maximum number of unanswered commands.
 pub const COMMANDS_MAX: usize = 64;
 
@@ -161,6 +163,12 @@ impl FtpParser {
         if reply.code < 200 {
             if let Some(first) = self.waiting.oldest_mut() {
                 first.file_bytes = first.file_bytes.or(read_size(reply.text));
+                if first.preliminary.len() < PRELIMINARY_MAX {
+                    let said = text(reply.text.trim_ascii(), PRELIMINARY_BYTES_MAX);
+                    first.preliminary.push((reply.code, said));
+                } else {
+                    self.cut_off.parts += 1;
+                }
             }
             return false;
         }
@@ -209,6 +217,7 @@ impl FtpParser {
             file_bytes: None,
             reply_code: None,
             reply_text: None,
+            preliminary: vec![],
             data_channel: None,
             wait_ns: None,
         }
@@ -269,6 +278,16 @@ mod tests {
             (format!("{greeting}> gap 10\n< gap 7\n{HELLO}"), &["over to 10"]),
         ] {
             assert_eq!(rows(&PROTOCOL, &talk, NAMES), expected, "{talk}");
+        }
+    }
+
+    #[test]
+    fn preliminary_replies_are_listed() {
+        let talk = "< \"220 a\\r\\n\"\n> \"RETR f\\r\\n\"\n< \"150 Opening (9 bytes)\\r\\n\"\n< \"110-MARK 1\\r\\n110 end\\r\\n\"\n";
+        let names = [NAMES, &["preliminary", "file_size"]].concat();
+        for (end, code) in [("", "-"), ("< \"226 done\\r\\n\"\n", "226")] {
+            let expected = format!("RETR | f | {code} | 150 Opening (9 bytes),110 end | 9");
+            assert_eq!(rows(&PROTOCOL, &format!("{talk}{end}"), &names), [expected]);
         }
     }
 

@@ -26,7 +26,7 @@ session_fields! { HttpExchange;
     // Columns of the log.
     "http.request_number" ["http.trans_depth"] trans_depth: Unsigned, "Number of the exchange in its connection, from 1" => |h| Value::Unsigned(h.depth.into());
     "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| of_request(h, |m| text(m.head.method()));
-    "http.server_name" ["http.hostname"] host: Text, "Host that the request is for, without the port" => |h| h.host().map_or(Value::Absent, |host| Value::Text(without_port(host)));
+    "http.host" [] host: Text, "Host that the request is for, with the port if present" => |h| h.host().map_or(Value::Absent, Value::Text);
     "http.request.uri.unescaped" ["http.unescaped_uri"] uri: Text, "Target of the request, unescaped: /a b for /a%20b" => |h| of_request(h, unescaped_target);
     "http.referer" ["http.referrer"] referrer: Text, "Referer of the request" => |h| request_header(h, "referer");
     "http.response.version_number" [] version: Text, "HTTP version of the response: 1.0, 1.1, 2" => |h| of_response(h, |m| Value::Text(m.head.version().text()));
@@ -49,7 +49,7 @@ session_fields! { HttpExchange;
     "http.response.filename" [] resp_filenames: Texts, "File name of the response's content" => |h| of_response(h, file_name);
     "http.response.mime_types" ["http.resp_mime_types"] resp_mime_types: Texts, "Media type of the response's content, detected from its first bytes" => |h| of_response(h, media_type);
     // Fields of the request.
-    "http.host" [] _: Text, "Host that the request is for, with the port if present" => |h| h.host().map_or(Value::Absent, Value::Text);
+    "http.server_name" ["http.hostname"] _: Text, "Host that the request is for, without the port" => |h| h.host().map_or(Value::Absent, |host| Value::Text(without_port(host)));
     "http.version" [] _: Text, "HTTP version of the request, or of the response if there is no request: 1.0, 1.1, 2" => |h| h.version().map_or(Value::Absent, |version| Value::Text(version.text()));
     "http.request.uri" ["http.uri"] _: Text, "Target of the request as sent" => |h| of_request(h, |m| text(m.head.target()));
     "http.request.body_bytes" [] _: Unsigned, "Size of the request's content as sent, bytes" => |h| of_request(h, |m| Value::Unsigned(m.body_bytes));
@@ -209,9 +209,9 @@ fn code<'a>(code: u16) -> Value<'a> {
     if code == 0 { Value::Absent } else { Value::Unsigned(code.into()) }
 }
 
-/// A reason phrase. HTTP/1 always has one, which may be empty; HTTP/2 has none.
+/// A reason phrase. HTTP/1 always has one, which may be empty; HTTP/2 and HTTP/0.9 have none.
 fn phrase(version: Version, phrase: &[u8]) -> Value<'_> {
-    if version.0 > 1 { Value::Absent } else { text(phrase) }
+    if version.0 != 1 { Value::Absent } else { text(phrase) }
 }
 
 fn text(bytes: &[u8]) -> Value<'_> {

@@ -1,7 +1,7 @@
 //! HTTP/1.0 and HTTP/1.1 (RFC 9112): turns bytes of both directions into exchanges.
 
 use super::chunked::Chunked;
-use super::exchange::{HttpMessage, read_content_length};
+use super::exchange::{HttpExchange, HttpMessage, read_content_length};
 use super::head::Head;
 use super::open_exchanges::OpenExchanges;
 use super::stream::{Flaw, Framing, Piece, Stream, Unchunked};
@@ -29,8 +29,10 @@ pub(super) struct Http1 {
     early: Early,
     /// The decoded view, if somebody asks for it.
     view: Option<Box<View>>,
-    /// An apparent request was the start of the HTTP/2 preface.
+    /// HTTP/2 follows: an apparent request was the start of its preface, or the server switches to it.
     pub(super) is_http2: bool,
+    /// The exchange whose response follows in HTTP/2, as stream 1.
+    pub(super) upgraded: Option<HttpExchange>,
 }
 
 /// Length of the start of the HTTP/2 preface (RFC 9113 §3.4) that an HTTP/1 parser reads as a request.
@@ -43,7 +45,7 @@ enum Next {
     PerhapsBody(Framing),
     /// Another protocol.
     Tunnel,
-    /// The rest of the preface of HTTP/2.
+    /// The rest of the preface of HTTP/2, or its frames.
     Http2,
 }
 
@@ -70,7 +72,10 @@ impl Http1 {
 
     /// The next piece of the data.
     fn next<'a>(&mut self, data: &Data<'_>, rest: &mut &'a [u8]) -> Option<Piece<'a>> {
+        let is_answer = self.client == Some(data.from.other());
+        let is_bare = is_answer && self.exchanges.awaits_bare();
         let (before, stream) = (*rest, &mut self.streams[data.from as usize]);
+        stream.expect_bare(is_bare);
         let is_in_body = stream.is_in_body();
         let piece = stream.next(rest, data.time);
         if let Some(view) = &mut self.view {
@@ -172,7 +177,8 @@ impl Http1 {
     ) -> Progress {
         let is_request = Some(from) == self.client;
         if !is_request && self.interim.is_some() {
-            let has_body = matches!(piece, Piece::Body(_) | Piece::Unchunked(_) | Piece::BodyLost(_));
+            let has_body =
+                matches!(piece, Piece::Body(_) | Piece::Kept(..) | Piece::Unchunked(_) | Piece::BodyLost(_));
             self.end_interim(has_body, sessions);
         }
         match piece {
@@ -193,11 +199,12 @@ impl Http1 {
                     None => {}
                 }
             }
-            Piece::Body(_) | Piece::Unchunked(_) | Piece::BodyLost(_) => {
+            Piece::Body(_) | Piece::Kept(..) | Piece::Unchunked(_) | Piece::BodyLost(_) => {
                 let Some(message) = self.exchanges.open_message(is_request) else { return Progress::Wanted };
                 let (contents, early) = (&self.contents, self.early);
                 let is_reached = match piece {
                     Piece::Body(bytes) => message.take_body(bytes, time, contents, early),
+                    Piece::Kept(bytes, time) => message.take_body(&bytes, time, contents, early),
                     Piece::Unchunked(bytes) => {
                         message.mar(Flaw::Malformed);
                         message.take_body(bytes.as_slice(), time, contents, early)
@@ -209,7 +216,7 @@ impl Http1 {
                     self.exchanges.yield_early(is_request, sessions);
                 }
             }
-            Piece::End => self.exchanges.end_message(is_request, None, sessions),
+            Piece::End | Piece::Next(_) => self.exchanges.end_message(is_request, None, sessions),
             Piece::Lost(flaw) => {
                 self.is_behind_loss |= !is_request;
                 if self.client.is_some() {
@@ -253,8 +260,15 @@ impl Http1 {
             return Some(Next::Body(framing));
         }
         let code = message.head.code();
-        let method = self.exchanges.awaited_method();
-        let next = after_response(&message.head, method);
+        let request = self.exchanges.awaited_request();
+        if message.flaw.is_none() && is_upgraded(&message.head, request) {
+            self.upgraded = self.exchanges.take_answered(code, message.head.phrase());
+            if self.upgraded.is_some() {
+                return Some(Next::Http2);
+            }
+        }
+        let request = self.exchanges.awaited_request();
+        let next = after_response(&message.head, request);
         if (100..200).contains(&code) && code != 101 {
             match next {
                 Next::PerhapsBody(_) => self.interim = Some(message),
@@ -264,6 +278,9 @@ impl Http1 {
         }
         let is_behind_loss = std::mem::take(&mut self.is_behind_loss);
         self.exchanges.begin_response(client, message, is_behind_loss, sessions);
+        if let Some(unasked) = self.exchanges.unasked_request() {
+            self.streams[client as usize].doubt_body(request_framing(unasked));
+        }
         Some(next)
     }
 }
@@ -277,17 +294,28 @@ fn request_framing(head: &Head) -> Framing {
     }
 }
 
-/// What follows the head of a response to a request with this method. Some servers send bodies that they must
+/// Whether the response to this request follows in HTTP/2 (`Upgrade: h2c`, RFC 7540 §3.2). A server that does
+/// not name the protocol switches to the one that the client named.
+fn is_upgraded(head: &Head, request: Option<&Head>) -> bool {
+    let Some(request) = request.filter(|_| head.code() == 101) else { return false };
+    let saying = if head.header("upgrade").is_some() { head } else { request };
+    saying.has_token("upgrade", "h2c")
+}
+
+/// What follows the head of a response to a request. Some servers send bodies that they must
 /// not send (RFC 9112 §6.3), and browsers show them; so they are looked for if the head states one.
-fn after_response(head: &Head, method: Option<&[u8]>) -> Next {
+fn after_response(head: &Head, request: Option<&Head>) -> Next {
     let (code, framing) = (head.code(), response_framing(head));
+    let method = request.map(Head::method);
+    // A client that asked for another protocol reads its bytes now (RFC 9110 §7.8).
+    let is_asked = request.is_some_and(|request| request.header("upgrade").is_some());
     let has_body = match framing {
         Framing::Length(length) => length > 0,
         Framing::Chunked(..) => true,
         Framing::UntilClose => false,
     };
     match code {
-        101 if !has_body => Next::Tunnel,
+        101 if !has_body || is_asked => Next::Tunnel,
         200..300 if method == Some(b"CONNECT") => Next::Tunnel,
         // These state the length of another response's body.
         304 => Next::Body(Framing::Length(0)),

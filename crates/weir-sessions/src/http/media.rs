@@ -92,9 +92,10 @@ fn sniff_plain(bytes: &[u8]) -> Option<&'static str> {
         return Some(found.2);
     }
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    if text.is_empty() || !is_text(text) {
+    if text.is_empty() || text.iter().any(is_control) {
         return None;
     }
+    let is_utf8 = is_utf8(text);
     let text = skip_comments(text.trim_ascii_start());
     let begins = |(beginning, _): &&(&[u8], &str)| {
         text.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning))
@@ -102,7 +103,56 @@ fn sniff_plain(bytes: &[u8]) -> Option<&'static str> {
     if let Some((_, meaning)) = MARKUP.iter().find(begins) {
         return Some(meaning);
     }
+    if is_script(text) {
+        return Some("application/javascript");
+    }
+    // Another character set has no sign of its own.
+    if !is_utf8 {
+        return None;
+    }
     if is_json(text) { Some("text/json") } else { Some("text/plain") }
+}
+
+/// First words of scripts, after comments.
+const SCRIPT: &[&[u8]] = &[
+    b"\"use strict\"",
+    b"'use strict'",
+    b"(function",
+    b"(()=>",
+    b"(() =>",
+    b"!function",
+    b";(function",
+    b"function ",
+    b"function(",
+    b"var ",
+    b"let ",
+    b"const ",
+    b"window.",
+    b"window[",
+    b"document.",
+    b"$(document",
+    b"$(function",
+    b"jQuery(",
+    b"define(",
+    b"try{",
+    b"try {",
+];
+
+/// Whether the text may begin with JavaScript. A word that prose has as well (`let us`) needs the signs of a
+/// statement.
+fn is_script(mut text: &[u8]) -> bool {
+    loop {
+        let (opening, closing): (&[u8], &[u8]) = match text {
+            [b'/', b'*', ..] => (b"/*", b"*/"),
+            [b'/', b'/', ..] => (b"//", b"\n"),
+            _ => break,
+        };
+        let rest = &text[opening.len()..];
+        let Some(end) = memchr::memmem::find(rest, closing) else { return false };
+        text = rest[end + closing.len()..].trim_ascii_start();
+    }
+    let has_statement = || text.iter().any(|byte| matches!(byte, b'=' | b'(' | b';' | b'{'));
+    SCRIPT.iter().any(|word| text.starts_with(word)) && has_statement()
 }
 
 /// The text after leading comments.
@@ -128,15 +178,17 @@ fn is_json(text: &[u8]) -> bool {
     }
 }
 
-/// Whether the bytes are text: no control characters, and UTF-8 except for a character cut at the end.
-fn is_text(bytes: &[u8]) -> bool {
-    let is_control =
-        |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);
-    let is_utf8 = match std::str::from_utf8(bytes) {
+/// Whether the byte is a control character that no text has.
+fn is_control(byte: &u8) -> bool {
+    byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b)
+}
+
+/// Whether the bytes are UTF-8 except for a character cut at the end.
+fn is_utf8(bytes: &[u8]) -> bool {
+    match std::str::from_utf8(bytes) {
         Ok(_) => true,
         Err(error) => error.error_len().is_none(),
-    };
-    is_utf8 && !bytes.iter().any(is_control)
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +207,10 @@ mod tests {
             (b"{a}", Some("text/plain")),
             ("gr\u{fc}n".as_bytes(), Some("text/plain")),
             (b"gr\xfcn", None),
+            (b"<html><title>gr\xfcn</title>", Some("text/html")),
+            (b"/* \xa9 a */ // b\n var a = 1;", Some("application/javascript")),
+            (b"!function(a){}()", Some("application/javascript")),
+            (b"let us go", Some("text/plain")),
             (b"\0\x01\x02", None),
             (b"", None),
         ] {

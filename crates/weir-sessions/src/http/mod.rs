@@ -16,8 +16,8 @@
 //! | `files` | bodies as files |
 //! | `plain`, `view` | HTTP/1 with decoded bodies, for people |
 //!
-//! After 101 (Upgrade) or a successful CONNECT the connection is handed over to another protocol. HTTP/2
-//! after `Upgrade: h2c` returns to this parser.
+//! After 101 (Upgrade) or a successful CONNECT the connection is handed over to another protocol. After
+//! `Upgrade: h2c` this parser goes on with HTTP/2, whose stream 1 answers the request that asked for it.
 
 mod chunked;
 mod exchange;

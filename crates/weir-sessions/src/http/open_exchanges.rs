@@ -10,6 +10,8 @@
 //! waits for earlier ones.
 
 use super::exchange::{HttpExchange, HttpMessage, Reached};
+use super::head::Head;
+use super::start_line::Version;
 use super::stream::Flaw;
 use crate::values::readable;
 use crate::{CutOff, Direction, Session};
@@ -98,10 +100,35 @@ impl OpenExchanges {
         }
     }
 
-    /// The method of the request that the next response answers.
-    pub(super) fn awaited_method(&self) -> Option<&[u8]> {
+    /// The head of the request that the next response answers.
+    pub(super) fn awaited_request(&self) -> Option<&Head> {
         let awaited = self.open.iter().find(|open| open.response == Part::Awaited)?;
-        Some(awaited.exchange.request.as_ref()?.head.method())
+        Some(&awaited.exchange.request.as_ref()?.head)
+    }
+
+    /// Whether the next response answers a request of HTTP/0.9.
+    pub(super) fn awaits_bare(&self) -> bool {
+        self.awaited_request().is_some_and(|head| head.version() == Version(0, 9))
+    }
+
+    /// Takes the exchange that the next response answers, if its request has ended, with an interim response.
+    pub(super) fn take_answered(&mut self, code: u16, phrase: &[u8]) -> Option<HttpExchange> {
+        let at = self.open.iter().position(|open| open.response == Part::Awaited)?;
+        if self.open[at].request != Part::Over {
+            return None;
+        }
+        self.inform(code, phrase);
+        Some(self.open.remove(at)?.exchange)
+    }
+
+    /// The head of a request whose client waits for 100 (Continue) before it sends the body, and which has a
+    /// final response instead.
+    pub(super) fn unasked_request(&self) -> Option<&Head> {
+        let open = self.open.iter().rev().find(|open| open.request == Part::Open)?;
+        let is_asked = open.exchange.info.as_ref().is_some_and(|(code, _)| *code == 100);
+        let head = &open.exchange.request.as_ref()?.head;
+        let is_final = open.response != Part::Awaited && !is_asked;
+        (is_final && head.has_token("expect", "100-continue")).then_some(head)
     }
 
     /// The open message in the direction of the client or server.

@@ -95,6 +95,11 @@ impl SessionParser for HttpParser {
 }
 
 impl HttpParser {
+    /// Whether the connection is, or has become, one of HTTP/2.
+    pub(super) fn is_two(&self) -> bool {
+        matches!(self.which, Which::Two(_))
+    }
+
     /// A parser in this context.
     pub(super) fn new(context: &Context<'_>) -> Self {
         Self { contents: context.contents().clone(), early: context.early(), ..Self::default() }
@@ -151,8 +156,8 @@ impl HttpParser {
         self.which = Which::Two(parser);
     }
 
-    /// Switches to HTTP/2 in the middle of a connection whose switch was not seen: after `Upgrade: h2c`, if
-    /// only one direction was captured.
+    /// Switches to HTTP/2 in the middle of a connection: after `Upgrade: h2c`. If only one direction was
+    /// captured, the start of its preface was read as a request.
     fn go_on_as_two(
         &mut self,
         data: &Data<'_>,
@@ -160,8 +165,17 @@ impl HttpParser {
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> Progress {
         let mut parser = Box::new(Http2::new(&self.contents, self.early));
-        let preface = &PREFACE[..PREFACE_HEAD_BYTES];
-        parser.parse(&Data { bytes: preface, ..*data }, sessions);
+        let (upgraded, cut_off) = match &mut self.which {
+            Which::One(one) => (one.upgraded.take(), one.cut_off()),
+            _ => (None, CutOff::default()),
+        };
+        parser.go_on_after(cut_off);
+        match upgraded {
+            Some(exchange) => parser.begin_with(exchange),
+            None => {
+                parser.parse(&Data { bytes: &PREFACE[..PREFACE_HEAD_BYTES], ..*data }, sessions);
+            }
+        }
         let rest = &data.bytes[data.bytes.len() - rest_bytes..];
         let progress = if rest.is_empty() {
             Progress::Wanted

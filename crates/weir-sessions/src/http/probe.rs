@@ -1,30 +1,9 @@
 //! Detects HTTP: a request or status line, or the HTTP/2 preface, from either side.
 
 use super::http2::frame::is_settings;
-use super::start_line::{METHOD_BYTES_MAX, StartLine, is_token};
+use super::start_line::{METHOD_BYTES_MAX, METHODS, StartLine, is_token};
 use crate::{Opening, Probe};
 use memchr::memchr;
-
-/// Methods of HTTP, which are enough if a target of HTTP follows ([`TARGETS`]).
-const METHODS: &[&[u8]] = &[
-    b"GET",
-    b"POST",
-    b"HEAD",
-    b"PUT",
-    b"DELETE",
-    b"CONNECT",
-    b"PATCH",
-    b"TRACE",
-    b"PROPFIND",
-    b"PROPPATCH",
-    b"MKCOL",
-    b"REPORT",
-    b"MERGE",
-    b"CHECKOUT",
-    b"MKACTIVITY",
-    b"M-SEARCH",
-    b"UNLOCK",
-];
 
 /// How targets begin (RFC 9112 §3.2). Other protocols share methods but not targets: Redis GET, SIP URIs.
 const TARGETS: &[&[u8]] = &[b"/", b"http://", b"https://"];

@@ -90,11 +90,61 @@ impl<'a> StartLine<'a> {
         }
     }
 
+    /// Parses a request line that violates the syntax, as servers do: parts separated by tabs, a method in
+    /// lower case, no target, another protocol's name, or no version, which is HTTP/0.9 (RFC 1945 §5.1).
+    fn parse_bent_request(line: &'a [u8]) -> Option<Self> {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let (method, rest) = line.split_at(line.iter().position(is_blank).unwrap_or(line.len()));
+        if method.is_empty() || method.len() > METHOD_BYTES_MAX || !method.iter().all(|byte| is_token(*byte))
+        {
+            return None;
+        }
+        let rest = rest.trim_ascii();
+        let mut known = METHODS.iter().chain(SHARED_METHODS);
+        let is_known = known.any(|known| known.eq_ignore_ascii_case(method));
+        let last = rest.iter().rposition(is_blank).map_or(0, |blank| blank + 1);
+        if let Some((version, is_http)) = bent_version(&rest[last..])
+            && (is_http || (is_known && last > 0))
+        {
+            return Some(Self::Request { method, target: rest[..last].trim_ascii_end(), version });
+        }
+        let is_upper = !method.iter().any(u8::is_ascii_lowercase);
+        let is_simple = match rest {
+            [] => is_known && is_upper,
+            [b'/', ..] => is_known || (is_upper && last == 0),
+            _ => is_known,
+        };
+        is_simple.then_some(Self::Request { method, target: rest, version: Version(0, 9) })
+    }
+
+    /// Whether a request has no version, and thus no header lines: HTTP/0.9.
+    pub(super) fn is_simple(line: &'a [u8]) -> bool {
+        let (line, _) = StartLine::split(line);
+        let last = line.rsplit(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
+        let parsed = StartLine::first(line);
+        matches!(parsed, Some((Self::Request { version: Version(0, 9), .. }, _)))
+            && bent_version(last).is_none()
+    }
+
     /// Parses the first line of a block, which may be bent. Also returns the offset of the next line.
     pub(super) fn first(block: &'a [u8]) -> Option<(Self, usize)> {
         let (line, next) = StartLine::split(block);
-        Some((Self::parse(line).or_else(|| Self::parse_bent(line))?, next))
+        let bent = || Self::parse_bent(line).or_else(|| Self::parse_bent_request(line));
+        Some((Self::parse(line).or_else(bent)?, next))
     }
+}
+
+/// The version in the last word of a bent request line, and whether its protocol is HTTP: `HTTPS/1.1`,
+/// `http/1`.
+fn bent_version(word: &[u8]) -> Option<(Version, bool)> {
+    let slash = memchr(b'/', word).filter(|slash| (1..=8).contains(slash));
+    let (name, digits) = word.split_at(slash.unwrap_or(word.len()));
+    let version = read_version(digits.get(1..).unwrap_or_default()).map(|(version, _)| version);
+    if name.eq_ignore_ascii_case(b"HTTP") {
+        return Some((version.unwrap_or(Version(1, 0)), true));
+    }
+    let is_name = name.iter().all(u8::is_ascii_alphabetic);
+    version.filter(|_| is_name).map(|version| (version, false))
 }
 
 /// What follows `HTTP/`, in any case.
@@ -105,6 +155,45 @@ fn strip_http(line: &[u8]) -> Option<&[u8]> {
 
 /// Maximum length of a method: registered ones have up to 17 bytes (RFC 9110 §16.1.1).
 pub(super) const METHOD_BYTES_MAX: usize = 32;
+
+/// Methods of HTTP, which are enough to recognise a request if a target of HTTP follows.
+pub(super) const METHODS: &[&[u8]] = &[
+    b"GET",
+    b"POST",
+    b"HEAD",
+    b"PUT",
+    b"DELETE",
+    b"CONNECT",
+    b"PATCH",
+    b"TRACE",
+    b"PROPFIND",
+    b"PROPPATCH",
+    b"MKCOL",
+    b"REPORT",
+    b"MERGE",
+    b"CHECKOUT",
+    b"MKACTIVITY",
+    b"M-SEARCH",
+    b"UNLOCK",
+];
+
+/// Further methods, which other protocols have as well.
+const SHARED_METHODS: &[&[u8]] = &[b"OPTIONS", b"COPY", b"MOVE", b"LOCK", b"SEARCH"];
+
+/// Whether bytes of a client of HTTP begin a request: a known method, and the first byte of a target. `None`
+/// if more bytes are needed.
+pub(super) fn begins_request(bytes: &[u8]) -> Option<bool> {
+    let known = || METHODS.iter().chain(SHARED_METHODS);
+    let Some(space) = memchr(b' ', bytes) else {
+        return if known().any(|method| method.starts_with(bytes)) { None } else { Some(false) };
+    };
+    let (method, target) = (&bytes[..space], &bytes[space + 1..]);
+    if !known().any(|known| *known == method) {
+        return Some(false);
+    }
+    let first = target.first()?;
+    Some(matches!(first, b'/' | b'*' | b'h') || (method == b"CONNECT" && first.is_ascii_graphic()))
+}
 
 /// Whether a byte is allowed in a token, such as a method or header name (RFC 9110 §5.6.2).
 pub(super) fn is_token(byte: u8) -> bool {
@@ -170,6 +259,32 @@ mod tests {
         for line in ["GET / HTTP/1.1", "HTTP", "HTTPS/1.1 200", ""] {
             assert_eq!(StartLine::parse_bent(line.as_bytes()), None, "{line:?}");
         }
+    }
+
+    #[test]
+    fn bent_request_lines_are_read_as_servers_do() {
+        for (line, method, target, version) in [
+            ("GET /", "GET", "/", Version(0, 9)),
+            ("GET\t/a\tHTTP/1.1", "GET", "/a", Version(1, 1)),
+            ("get / http/1.0", "get", "/", Version(1, 0)),
+            ("GET  HTTP/1.1", "GET", "", Version(1, 1)),
+            ("GET / HTTP/1", "GET", "/", Version(1, 0)),
+            ("GET / HTTP/1.1x", "GET", "/", Version(1, 1)),
+            ("GET / HTTP", "GET", "/", Version(1, 0)),
+            ("GET / HTTPS/1.1", "GET", "/", Version(1, 1)),
+            ("BREW /pot", "BREW", "/pot", Version(0, 9)),
+            ("GET /a b", "GET", "/a b", Version(0, 9)),
+            ("POST", "POST", "", Version(0, 9)),
+        ] {
+            let (method, target) = (method.as_bytes(), target.as_bytes());
+            let expected = StartLine::Request { method, target, version };
+            assert_eq!(StartLine::first(line.as_bytes()), Some((expected, line.len())), "{line:?}");
+            assert_eq!(StartLine::is_simple(line.as_bytes()), version == Version(0, 9), "{line:?}");
+        }
+        for line in ["", "post", "hello /a b", "hello world", "a: b", "INVITE sip:a SIP/2.0", "G\u{1}T /"] {
+            assert_eq!(StartLine::first(line.as_bytes()), None, "{line:?}");
+        }
+        assert!(!StartLine::is_simple(b"GET / HTTP/0.9\r\n"));
     }
 
     #[test]

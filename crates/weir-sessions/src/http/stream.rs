@@ -4,9 +4,9 @@
 //! slices of the input. If a gap hides the start of the next message, lines are skipped up to a start line.
 
 use super::chunked::{Chunk, Chunked, EmptyLine, FirstBytes};
-use super::head::{HEAD_BYTES_MAX, Head};
+use super::head::{HEAD_BYTES_MAX, Head, HeadBuilder};
 use super::line_ends::{HeadEnd, end_of_head};
-use super::start_line::{METHOD_BYTES_MAX, StartLine, is_token};
+use super::start_line::{METHOD_BYTES_MAX, StartLine, Version, begins_request, is_token};
 use memchr::memchr;
 use weir_packet::Timestamp;
 
@@ -29,10 +29,14 @@ pub(super) enum Piece<'a> {
     Body(&'a [u8]),
     /// The first bytes of a content that is not chunked, although its head says so. They may be empty.
     Unchunked(FirstBytes),
+    /// Bytes of the content that might have been the next request, and the time of the first; never empty.
+    Kept(Vec<u8>, Timestamp),
     /// Number of missing bytes of the content.
     BodyLost(u64),
     /// The regular end of the message.
     End,
+    /// The end of a request without the body that it states: the next request begins with these bytes.
+    Next(Vec<u8>),
     /// The end of the message is unknown: bytes are missing or invalid.
     Lost(Flaw),
 }
@@ -93,6 +97,10 @@ enum State {
     Head {
         has_start_line: bool,
     },
+    /// Before a response to a request of HTTP/0.9, which may be a body only.
+    Bare,
+    /// Before such a body, of which the first bytes are buffered.
+    BareBody,
     /// A head was returned, but the framing of its body is not set yet.
     Untold,
     /// In the rest of an oversize head, which is not kept.
@@ -100,6 +108,9 @@ enum State {
     Body(Framing),
     /// Before a body that a message states but must not have. There is one unless the next message follows.
     Doubt(Framing),
+    /// Before the body of a request that was answered without it, or the next request. Bytes that may begin a
+    /// request are buffered.
+    Unasked(Framing),
     /// Searching for a start line; a line that may be one is buffered.
     Lost {
         is_line_start: bool,
@@ -116,6 +127,8 @@ pub(super) struct Stream {
     is_oversize: bool,
     /// State of the rest of an oversize head.
     head_rest: EmptyLine,
+    /// Whether the next message may be a body without head.
+    is_bare: bool,
 }
 
 impl Default for Stream {
@@ -126,6 +139,7 @@ impl Default for Stream {
             time: Timestamp(0),
             is_oversize: false,
             head_rest: EmptyLine::default(),
+            is_bare: false,
         }
     }
 }
@@ -136,6 +150,7 @@ impl Stream {
     pub(super) fn next<'a>(&mut self, bytes: &mut &'a [u8], time: Timestamp) -> Option<Piece<'a>> {
         loop {
             match &mut self.state {
+                State::Start if self.is_bare && !bytes.is_empty() => self.begin_bare(),
                 State::Start => {
                     let text = bytes.iter().position(|byte| *byte > b' ' && *byte != 0x7f);
                     *bytes = &bytes[text.unwrap_or(bytes.len())..];
@@ -145,6 +160,22 @@ impl Stream {
                 State::Head { has_start_line } => {
                     let has_start_line = *has_start_line;
                     return self.read_head(bytes, has_start_line);
+                }
+                State::Bare => {
+                    if self.keep_status(bytes, time)? {
+                        self.state = State::Head { has_start_line: false };
+                        continue;
+                    }
+                    let head = HeadBuilder::default().response(0, Version(0, 9));
+                    self.state = State::BareBody;
+                    return Some(Piece::Head { head, time: self.time, flaw: None });
+                }
+                State::BareBody => {
+                    self.state = State::Body(Framing::UntilClose);
+                    let kept = std::mem::take(&mut self.kept);
+                    if !kept.is_empty() {
+                        return Some(Piece::Kept(kept, self.time));
+                    }
                 }
                 State::Untold => self.state = State::Start,
                 State::HeadRest(empty_line, framing) => {
@@ -169,6 +200,13 @@ impl Stream {
                         return Some(Piece::End);
                     }
                 }
+                State::Unasked(framing) => {
+                    let framing = *framing;
+                    let is_request = self.keep_request(bytes, time)?;
+                    if let Some(piece) = self.settle(framing, is_request) {
+                        return Some(piece);
+                    }
+                }
                 State::Lost { is_line_start } => {
                     let mut is_start = *is_line_start;
                     let found = self.look_for_start(bytes, time, &mut is_start);
@@ -185,8 +223,16 @@ impl Stream {
         }
     }
 
+    /// Notes whether the next message answers a request of HTTP/0.9, and may be a body without head.
+    pub(super) fn expect_bare(&mut self, is_bare: bool) {
+        self.is_bare = is_bare;
+    }
+
     /// Sets the framing of the body that follows the last head.
     pub(super) fn expect(&mut self, framing: Framing) {
+        if self.state == State::BareBody {
+            return;
+        }
         self.state =
             if self.is_oversize { State::HeadRest(self.head_rest, framing) } else { State::Body(framing) };
         self.is_oversize = false;
@@ -197,6 +243,15 @@ impl Stream {
         self.expect(framing);
         if self.is_in_body() {
             self.state = State::Doubt(framing);
+        }
+    }
+
+    /// Notes that the server has answered the last request without its body, which the client then gives up,
+    /// or sends all the same (RFC 9110 §10.1.1). Nothing changes if the body has begun.
+    pub(super) fn doubt_body(&mut self, whole: Framing) {
+        if self.state == State::Body(whole) {
+            self.state = State::Unasked(whole);
+            self.kept.clear();
         }
     }
 
@@ -215,7 +270,7 @@ impl Stream {
                 flaw: Some(Flaw::Gap),
             }),
             State::Body(_) | State::HeadRest(..) => Some(Piece::Lost(Flaw::Gap)),
-            State::Doubt(_) => Some(Piece::End),
+            State::Doubt(_) | State::Unasked(_) => Some(Piece::End),
             _ => None,
         };
         // Assume a line start: segments often begin with a message, and a start line is checked strictly.
@@ -230,12 +285,12 @@ impl Stream {
 
     /// Whether the next bytes are of a body, with its framing, or may be.
     pub(super) fn is_in_body(&self) -> bool {
-        matches!(self.state, State::Body(_) | State::Doubt(_))
+        matches!(self.state, State::Body(_) | State::Doubt(_) | State::Unasked(_))
     }
 
     /// Whether the current body may end with the connection.
     pub(super) fn ends_with_connection(&self) -> bool {
-        matches!(self.state, State::Body(Framing::UntilClose) | State::Doubt(_))
+        matches!(self.state, State::Body(Framing::UntilClose) | State::Doubt(_) | State::Unasked(_))
     }
 
     /// Bytes held.
@@ -258,6 +313,29 @@ impl Stream {
         self.time = time;
     }
 
+    fn begin_bare(&mut self) {
+        self.state = State::Bare;
+        self.is_bare = false;
+        self.kept.clear();
+    }
+
+    /// Buffers bytes as long as they may begin a status line. Returns whether they do, once that is certain.
+    fn keep_status(&mut self, bytes: &mut &[u8], time: Timestamp) -> Option<bool> {
+        let status = b"HTTP/";
+        while self.kept.len() < status.len() {
+            let (byte, rest) = bytes.split_first()?;
+            if self.kept.is_empty() {
+                self.time = time;
+            }
+            if !byte.eq_ignore_ascii_case(&status[self.kept.len()]) {
+                return Some(false);
+            }
+            self.kept.push(*byte);
+            *bytes = rest;
+        }
+        Some(true)
+    }
+
     fn lose(&mut self, is_line_start: bool) {
         self.state = State::Lost { is_line_start };
         self.kept = Vec::new();
@@ -268,7 +346,10 @@ impl Stream {
             let bound = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
             if let Some(newline) = memchr(b'\n', bound)
                 && is_start_line(&bound[..=newline], false)
-                && let Some(end) = end_of_head(bound, newline)
+                && let Some(end) = match StartLine::is_simple(&bound[..=newline]) {
+                    true => Some(newline + 1),
+                    false => end_of_head(bound, newline),
+                }
                 && let Some(head) = Head::parse(&bytes[..end])
             {
                 *bytes = &bytes[end..];
@@ -282,7 +363,7 @@ impl Stream {
                 Err(lost) => return Some(lost),
             }
         }
-        let is_whole = self.keep_lines(bytes);
+        let is_whole = self.is_simple() || self.keep_lines(bytes);
         let flaw = match is_whole {
             true => None,
             false if self.kept.len() >= HEAD_BYTES_MAX => Some(Flaw::Oversize),
@@ -296,6 +377,12 @@ impl Stream {
                 Some(Piece::Lost(Flaw::Malformed))
             }
         }
+    }
+
+    /// Whether the buffer is the request line of HTTP/0.9, which has no header lines.
+    fn is_simple(&self) -> bool {
+        matches!(memchr(b'\n', &self.kept), Some(newline) if newline + 1 == self.kept.len())
+            && StartLine::is_simple(&self.kept)
     }
 
     /// Buffers header lines one by one, so that no byte after the head is taken. Returns whether the empty
@@ -329,6 +416,50 @@ impl Stream {
         self.kept = Vec::new();
         self.state = State::Untold;
         Piece::Head { head, time: self.time, flaw }
+    }
+
+    /// Ends the doubt about a body: the buffered bytes begin the next request, or the body.
+    fn settle(&mut self, mut framing: Framing, is_request: bool) -> Option<Piece<'static>> {
+        if is_request {
+            self.state = State::Head { has_start_line: false };
+            return Some(Piece::Next(self.kept.clone()));
+        }
+        let kept = std::mem::take(&mut self.kept);
+        let piece = read_body(&mut framing, &mut &kept[..]);
+        self.state = State::Body(framing);
+        match piece {
+            Some(Piece::Body(bytes)) => Some(Piece::Kept(bytes.to_vec(), self.time)),
+            Some(Piece::Lost(flaw)) => {
+                self.lose(true);
+                Some(Piece::Lost(flaw))
+            }
+            // Digits of the size of a chunk.
+            _ => None,
+        }
+    }
+
+    /// Buffers bytes as long as they may begin a request. Returns whether they do, once that is certain; the
+    /// first byte that belongs to no request is not taken.
+    fn keep_request(&mut self, bytes: &mut &[u8], time: Timestamp) -> Option<bool> {
+        loop {
+            let (byte, rest) = bytes.split_first()?;
+            if self.kept.is_empty() {
+                self.time = time;
+            }
+            self.kept.push(*byte);
+            match begins_request(&self.kept) {
+                Some(false) => {
+                    self.kept.pop();
+                    return Some(false);
+                }
+                decided => {
+                    *bytes = rest;
+                    if decided.is_some() {
+                        return decided;
+                    }
+                }
+            }
+        }
     }
 
     /// Buffers the start line; returns whether it is complete. An invalid line is an error: it is skipped,
@@ -389,7 +520,7 @@ fn may_begin_start_line(bytes: &[u8]) -> bool {
         return true;
     }
     let method = &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)];
-    match memchr(b' ', method) {
+    match method.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
         Some(space) => space > 0 && method[..space].iter().all(|byte| is_token(*byte)),
         None => method.len() <= METHOD_BYTES_MAX && method.iter().all(|byte| is_token(*byte)),
     }

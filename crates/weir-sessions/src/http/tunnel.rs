@@ -21,7 +21,10 @@ impl SessionParser for TunnelWatch {
         if self.parser.is_none() && !may_hand_over(data.bytes) {
             return Progress::Done;
         }
-        self.parser.get_or_insert_default().parse(data, &mut Vec::new())
+        let parser = self.parser.get_or_insert_default();
+        let progress = parser.parse(data, &mut Vec::new());
+        // HTTP/2 hands over to no other protocol.
+        if parser.is_two() { Progress::Done } else { progress }
     }
 
     fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
@@ -71,12 +74,16 @@ mod tests {
             fed(&[(Originator, b"CONN"), (Originator, &connect[4..]), (Responder, yes)]),
             Progress::HandOver { rest_bytes: 2 }
         );
-        let upgrade: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUPGRADE: h2c\r\n\r\n";
         let switched: &[u8] = b"HTTP/1.1 101 Switching\r\n\r\n";
-        assert_eq!(
-            fed(&[(Originator, upgrade), (Responder, switched)]),
-            Progress::HandOver { rest_bytes: 0 }
-        );
+        for (upgrade, progress) in [
+            (
+                &b"GET / HTTP/1.1\r\nHost: a\r\nUPGRADE: tls/1.2\r\n\r\n"[..],
+                Progress::HandOver { rest_bytes: 0 },
+            ),
+            (b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\n\r\n", Progress::Done),
+        ] {
+            assert_eq!(fed(&[(Originator, upgrade), (Responder, switched)]), progress);
+        }
     }
 
     #[test]

@@ -35,6 +35,10 @@ impl View {
                 self.shown.extend_from_slice(&consumed[..before]);
                 self.cut += u64::from(show(bytes, decoder.as_mut(), &mut self.shown));
             }
+            Some(Piece::Kept(bytes, _)) if is_in_body => {
+                self.cut += u64::from(show(bytes, decoder.as_mut(), &mut self.shown));
+            }
+            Some(Piece::Next(bytes)) => self.shown.extend_from_slice(bytes),
             // Framing of chunks, and trailers.
             None | Some(Piece::End) if is_in_body => {}
             _ => self.shown.extend_from_slice(consumed),

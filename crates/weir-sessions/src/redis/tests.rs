@@ -69,6 +69,25 @@ fn who_wants_no_replies_gets_none() {
 }
 
 #[test]
+fn keys_of_scripts_and_streams_are_found() {
+    for (command, row) in [
+        ("EVAL \\\"return 1\\\" 2 a b c", "EVAL | a | return 1"),
+        ("EVALSHA abc 0 c", "EVALSHA | - | abc"),
+        ("FCALL f 1 k", "FCALL | k | f"),
+        ("XADD s * f v", "XADD | s | *"),
+        ("XREAD COUNT 2 BLOCK 0 STREAMS s t 0 0", "XREAD | s | -"),
+        ("XREADGROUP GROUP streams c streams s >", "XREADGROUP | s | -"),
+        ("XGROUP CREATE s g $", "XGROUP | s | g"),
+        ("ZMPOP 1 z MIN", "ZMPOP | z | -"),
+        ("AUTH user secret", "AUTH | user | -"),
+        ("SET k v", "SET | k | v"),
+    ] {
+        let talk = format!("> \"{command}\\r\\n\"\n< \"+OK\\r\\n\"\n");
+        assert_eq!(rows(&PROTOCOL, &talk, &["cmd.name", "cmd.key", "cmd.value"]), [row], "{command}");
+    }
+}
+
+#[test]
 fn a_line_is_a_command_where_the_reply_is_one() {
     let probe = |originator: &[u8], responder: &[u8]| {
         (PROTOCOL.probe)(&Opening { originator, responder, ..Opening::default() })

@@ -13,6 +13,34 @@ pub(super) const PUSHED: [&str; 9] = [
     "sunsubscribe",
 ];
 
+/// The place of the first key among the arguments of a command, which are numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyPlace {
+    /// This argument.
+    Argument(u64),
+    /// Behind this argument, which is the number of keys.
+    Counted(u64),
+    /// Behind the word STREAMS, which is behind this argument.
+    Streams(u64),
+}
+
+/// The place of the first key of a command in upper case.
+pub(super) fn key_place(name: &str) -> KeyPlace {
+    match name {
+        "EVAL" | "EVALSHA" | "EVAL_RO" | "EVALSHA_RO" | "FCALL" | "FCALL_RO" | "BLMPOP" | "BZMPOP" => {
+            KeyPlace::Counted(2)
+        }
+        "LMPOP" | "ZMPOP" | "SINTERCARD" | "ZINTERCARD" | "ZUNION" | "ZINTER" | "ZDIFF" => {
+            KeyPlace::Counted(1)
+        }
+        "XREAD" => KeyPlace::Streams(0),
+        // GROUP, the group, the consumer.
+        "XREADGROUP" => KeyPlace::Streams(3),
+        "XGROUP" | "XINFO" | "OBJECT" | "BITOP" => KeyPlace::Argument(2),
+        _ => KeyPlace::Argument(1),
+    }
+}
+
 /// Whether a word may be a command name: `GET`, `FT.SEARCH`. Words that begin messages to subscribers are
 /// excluded.
 pub(super) fn may_be_command(word: &str) -> bool {

@@ -2,6 +2,7 @@
 //! long and short forms.
 
 use crate::line::{split_word, text};
+use std::net::{IpAddr, SocketAddr};
 use weir_packet::Timestamp;
 
 /// Maximum number of bytes kept of a value.
@@ -12,6 +13,9 @@ const MESSAGE_TEXT_BYTES_MAX: usize = 8192;
 
 /// Maximum number of Via entries kept: a request may pass 70 hops (§8.1.1.6).
 const HOPS_MAX: usize = 70;
+
+/// Maximum number of bytes of a message in a list of messages.
+const LABEL_BYTES_MAX: usize = 64;
 
 /// The first line of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,8 +71,36 @@ pub struct Message {
     pub content_type: Option<String>,
     /// Content-Length, bytes.
     pub body_bytes: Option<u64>,
+    /// The media that the body describes (SDP, RFC 8866), at most [`MEDIA_MAX`].
+    pub media: Vec<Media>,
+    /// The address of all media that have none of their own.
+    media_address: Option<IpAddr>,
     /// Bytes kept of all values.
     kept_bytes: usize,
+}
+
+/// Maximum number of media kept per message.
+pub const MEDIA_MAX: usize = 16;
+
+/// A medium, and where its sender expects it: the address of the packets that its peer sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Media {
+    /// `audio`, `video`.
+    pub kind: String,
+    /// The address, if it is no name.
+    pub address: Option<IpAddr>,
+    /// The port; 0 if the medium is refused.
+    pub port: u16,
+}
+
+impl Media {
+    /// Kind, address and port: `audio 192.0.2.7:4000`.
+    pub(super) fn shown(&self) -> String {
+        match self.address {
+            Some(address) => format!("{} {}", self.kind, SocketAddr::from((address, self.port))),
+            None => format!("{} {}", self.kind, self.port),
+        }
+    }
 }
 
 impl Start {
@@ -94,6 +126,29 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte)
 }
 
+/// The elements of a list, which commas separate outside of quoted text.
+fn elements(list: &str) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let parts = list.split(move |letter| {
+        is_quoted ^= letter == '"' && !is_escaped;
+        is_escaped = is_quoted && letter == '\\' && !is_escaped;
+        letter == ',' && !is_quoted
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// An address without its tag, which identifies the dialog: `Bob <sip:b@y.example>`.
+pub(super) fn without_tag(address: &str) -> &str {
+    let tag = [";tag=", "; tag="].iter().filter_map(|tag| address.find(tag)).min();
+    address[..tag.unwrap_or(address.len())].trim_ascii_end()
+}
+
+/// The tag of an address (§19.3).
+pub(super) fn tag(address: &str) -> Option<&str> {
+    let at = address.rfind('>').unwrap_or(0);
+    address[at..].split(';').find_map(|part| part.trim().strip_prefix("tag="))
+}
+
 impl Message {
     pub(super) fn new(start: Start, time: Timestamp) -> Self {
         Self {
@@ -113,6 +168,8 @@ impl Message {
             contact: None,
             content_type: None,
             body_bytes: None,
+            media: Vec::new(),
+            media_address: None,
             kept_bytes: 0,
         }
     }
@@ -129,12 +186,15 @@ impl Message {
         let has_room = self.kept_bytes + kept.len() <= MESSAGE_TEXT_BYTES_MAX;
         let slot = match &name.to_ascii_lowercase()[..] {
             b"via" | b"v" => {
-                let has_room = has_room && self.via.len() < HOPS_MAX;
-                if has_room {
-                    self.kept_bytes += kept.len();
-                    self.via.push(kept);
+                if !has_room {
+                    return false;
                 }
-                return has_room && value.len() <= TEXT_BYTES_MAX;
+                // A line may have several hops (§7.3.1).
+                self.kept_bytes += kept.len();
+                let room = HOPS_MAX.saturating_sub(self.via.len());
+                let mut hops = elements(&kept).map(str::to_owned);
+                self.via.extend(hops.by_ref().take(room));
+                return hops.next().is_none() && value.len() <= TEXT_BYTES_MAX;
             }
             b"content-length" | b"l" => {
                 let number = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
@@ -162,17 +222,47 @@ impl Message {
         has_room && value.len() <= TEXT_BYTES_MAX
     }
 
+    /// Whether the body is a description of media.
+    pub(super) fn describes_media(&self) -> bool {
+        let kind = self.content_type.as_deref().and_then(|kind| kind.split(';').next());
+        kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/sdp"))
+    }
+
+    /// Takes a line of the body (RFC 8866 §5.7, §5.14).
+    pub(super) fn take_media(&mut self, line: &[u8]) {
+        let Ok(line) = std::str::from_utf8(line) else { return };
+        let Some((kind, value)) = line.trim_ascii_end().split_once('=') else { return };
+        let mut words = value.split(' ');
+        match kind {
+            "c" => {
+                // The network, the type of address, the address with perhaps a scope: 224.2.1.1/127.
+                let address = words.nth(2).and_then(|word| word.split('/').next()?.parse().ok());
+                match self.media.last_mut() {
+                    Some(media) => media.address = address.or(media.address),
+                    None => self.media_address = address,
+                }
+            }
+            "m" if self.media.len() < MEDIA_MAX => {
+                let kind = words.next().map(|kind| text(kind.as_bytes(), 16));
+                let port = words.next().and_then(|word| word.split('/').next()?.parse().ok());
+                if let (Some(kind), Some(port)) = (kind, port) {
+                    self.media.push(Media { kind, address: self.media_address, port });
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The key of a transaction (§17.1.3): the call, its sequence number, the branch of the last hop.
     pub(super) fn key(&self) -> (&str, &str, &str) {
         let branch = self
             .via
             .first()
             .and_then(|via| via.split(';').find_map(|part| part.trim().strip_prefix("branch=")));
-        let branch = branch.map(|branch| branch.split(',').next().unwrap_or_default().trim());
         (
             self.call_id.as_deref().unwrap_or_default(),
             self.sequence.as_deref().unwrap_or_default(),
-            branch.unwrap_or_default(),
+            branch.unwrap_or_default().trim(),
         )
     }
 
@@ -183,6 +273,16 @@ impl Message {
             via[..end].to_owned()
         };
         self.via.iter().map(without_branch).collect()
+    }
+
+    /// The message in one word or two: `INVITE`, `180 Ringing`.
+    pub(super) fn label(&self) -> String {
+        let mut label = match &self.start {
+            Start::Request { method, .. } => method.clone(),
+            Start::Response { code, reason } => format!("{code} {reason}"),
+        };
+        label.truncate(label.floor_char_boundary(LABEL_BYTES_MAX));
+        label
     }
 
     pub(super) fn held_bytes(&self) -> usize {
@@ -207,6 +307,7 @@ impl Message {
         size_of::<Self>()
             + start
             + texts.into_iter().flatten().map(String::len).sum::<usize>()
+            + self.media.iter().map(|media| size_of::<Media>() + media.kind.len()).sum::<usize>()
             + self.via.iter().map(|via| via.len() + size_of::<String>()).sum::<usize>()
     }
 }

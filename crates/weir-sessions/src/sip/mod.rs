@@ -1,4 +1,5 @@
-//! SIP (RFC 3261) over UDP and TCP: one session per transaction, a request with its final response.
+//! SIP (RFC 3261) over UDP and TCP: one session per transaction, a request with its final response, all
+//! messages in between, and the media that their bodies describe (SDP).
 //!
 //! | file | what it does |
 //! |---|---|
@@ -10,9 +11,9 @@ mod message;
 mod parser;
 mod transaction;
 
-pub use message::{Message, Start};
+pub use message::{MEDIA_MAX, Media, Message, Start};
 pub use parser::{LINE_BYTES_MAX, SipParser, WAITING_MAX};
-pub use transaction::SipTransaction;
+pub use transaction::{MESSAGES_MAX, SipTransaction};
 
 use crate::{ByteSet, FirstPlace, SessionProtocol};
 

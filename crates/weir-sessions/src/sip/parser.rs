@@ -7,6 +7,7 @@ use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Opening, Probe, Progress, Session, SessionParser};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use weir_packet::Timestamp;
 
 /// Maximum number of bytes kept of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
@@ -28,6 +29,8 @@ struct Side {
     message: Option<Box<Message>>,
     /// Missing bytes of a body.
     body_bytes: u64,
+    /// The body of `message` is read: a description of media.
+    is_in_media: bool,
     stray_lines: u32,
 }
 
@@ -51,6 +54,17 @@ impl SessionParser for SipParser {
         let mut rest = data.bytes;
         loop {
             let side = &mut self.sides[data.from as usize];
+            if side.is_in_media {
+                side.read_media(&mut rest, data.time);
+                if side.body_bytes > 0 {
+                    break;
+                }
+                self.end_media(data.from, sessions);
+                if data.is_datagram {
+                    break;
+                }
+                continue;
+            }
             let skipped = usize::try_from(side.body_bytes).unwrap_or(usize::MAX).min(rest.len());
             side.body_bytes -= skipped as u64;
             rest = &rest[skipped..];
@@ -73,24 +87,42 @@ impl SessionParser for SipParser {
                 self.cut_off.parts += u64::from(!message.take_header(&line.bytes));
                 continue;
             }
-            let Some(mut message) = side.message.take() else { continue };
             if data.is_datagram {
                 // The datagram's end is the body's end.
                 message.body_bytes = message.body_bytes.or(Some(rest.len() as u64));
-                self.take_message(data.from, *message, sessions);
+            }
+            let body_bytes =
+                if data.is_datagram { rest.len() as u64 } else { message.body_bytes.unwrap_or(0) };
+            if body_bytes > 0 && message.describes_media() {
+                (side.is_in_media, side.body_bytes) = (true, body_bytes);
+                continue;
+            }
+            let Some(message) = side.message.take() else { continue };
+            side.body_bytes = body_bytes;
+            self.take_message(data.from, *message, sessions);
+            if data.is_datagram {
                 break;
             }
-            side.body_bytes = message.body_bytes.unwrap_or(0);
-            self.take_message(data.from, *message, sessions);
         }
         Progress::Wanted
     }
 
-    fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+    fn gap(&mut self, from: Direction, length_bytes: u64, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let side = &mut self.sides[from as usize];
         if length_bytes <= side.body_bytes {
             side.body_bytes -= length_bytes;
+            if side.is_in_media && length_bytes > 0 {
+                side.lines.lose();
+                if side.body_bytes == 0 {
+                    self.end_media(from, sessions);
+                }
+            }
         } else {
+            if side.is_in_media {
+                side.lines.lose();
+                self.end_media(from, sessions);
+            }
+            let side = &mut self.sides[from as usize];
             // Skip the remaining headers until the next start line.
             *side = Side::default();
         }
@@ -98,6 +130,9 @@ impl SessionParser for SipParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        for from in Direction::BOTH {
+            self.end_media(from, sessions);
+        }
         sessions.extend(self.waiting.take_all().map(|waiting| waiting as Box<dyn Session>));
         self.sides = Default::default();
         self.over = VecDeque::new();
@@ -108,22 +143,63 @@ impl SessionParser for SipParser {
     }
 }
 
+impl Side {
+    /// Reads the lines of a description of media off the front of `bytes`.
+    fn read_media(&mut self, bytes: &mut &[u8], time: Timestamp) {
+        let length = usize::try_from(self.body_bytes).unwrap_or(usize::MAX).min(bytes.len());
+        let (mut body, rest) = bytes.split_at(length);
+        self.body_bytes -= length as u64;
+        *bytes = rest;
+        while let (Some(line), Some(message)) =
+            (self.lines.next(&mut body, time, LINE_BYTES_MAX), &mut self.message)
+        {
+            message.take_media(&line.bytes);
+        }
+    }
+}
+
 impl SipParser {
+    /// Takes the message whose description of media has ended, also without a last line end.
+    fn end_media(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
+        let side = &mut self.sides[from as usize];
+        if !std::mem::take(&mut side.is_in_media) {
+            return;
+        }
+        if let (false, Some(message)) = (side.lines.is_between(), &mut side.message)
+            && let Some(line) = side.lines.next(&mut &b"\n"[..], message.time, LINE_BYTES_MAX)
+        {
+            message.take_media(&line.bytes);
+        }
+        if let Some(message) = side.message.take() {
+            self.take_message(from, *message, sessions);
+        }
+    }
+
     fn take_message(&mut self, from: Direction, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
         let is_same = |waiting: &SipTransaction| {
             waiting.request.as_ref().is_some_and(|request| request.key() == message.key())
         };
         if self.over.contains(&digest(&message)) {
+            let is_request = matches!(message.start, Start::Request { .. });
+            let client = if is_request { from } else { from.other() };
+            let mut transaction = Box::new(SipTransaction::new(message.time, client, self.next_depth()));
+            transaction.is_resent = true;
+            transaction.take(&message);
+            *(if is_request { &mut transaction.request } else { &mut transaction.response }) = Some(message);
+            sessions.push(transaction);
             return;
         }
         match &message.start {
             Start::Request { method, .. } => {
-                if self.waiting.find(|waiting| waiting.client == from && is_same(waiting)).is_some() {
+                if let Some(asked) = self.waiting.find(|waiting| waiting.client == from && is_same(waiting)) {
+                    self.cut_off.parts += u64::from(!asked.take(&message));
                     return;
                 }
                 // ACK has no response (§17.1.1.3).
                 let is_ack = method == "ACK";
-                let transaction = self.begin(from, Some(message), None);
+                let mut transaction = Box::new(SipTransaction::new(message.time, from, self.next_depth()));
+                transaction.take(&message);
+                transaction.request = Some(message);
                 if is_ack {
                     self.yield_over(transaction, sessions);
                 } else {
@@ -136,31 +212,27 @@ impl SipParser {
             }
             Start::Response { code: 0..200, .. } => {
                 if let Some(asked) = self.waiting.find(|waiting| waiting.client != from && is_same(waiting)) {
-                    asked.response = Some(message);
+                    self.cut_off.parts += u64::from(!asked.take(&message));
+                    asked.answer(message);
                 }
             }
             Start::Response { .. } => {
                 let asked = self.waiting.take(|waiting| waiting.client != from && is_same(waiting));
                 let mut transaction = match asked {
                     Some(asked) => asked,
-                    None => self.begin(from.other(), None, Some(&message)),
+                    None => Box::new(SipTransaction::new(message.time, from.other(), self.next_depth())),
                 };
-                transaction.response = Some(message);
+                self.cut_off.parts += u64::from(!transaction.take(&message));
+                transaction.answer(message);
                 self.yield_over(transaction, sessions);
             }
         }
     }
 
-    fn begin(
-        &mut self,
-        client: Direction,
-        request: Option<Message>,
-        response: Option<&Message>,
-    ) -> Box<SipTransaction> {
-        let time = request.as_ref().or(response).map_or(weir_packet::Timestamp(0), |message| message.time);
-        let depth = self.depth;
+    /// The number of the next transaction.
+    fn next_depth(&mut self) -> u64 {
         self.depth += 1;
-        Box::new(SipTransaction { time, client, depth, request, response: None })
+        self.depth - 1
     }
 
     fn yield_over(&mut self, transaction: Box<SipTransaction>, sessions: &mut Vec<Box<dyn Session>>) {
@@ -301,7 +373,7 @@ mod tests {
         let talk = request("OPTIONS", 5) + &response("404 Not Found", "OPTIONS", 5);
         assert_eq!(
             rows(&PROTOCOL, &talk, &names),
-            ["<sip:a@x.example>;tag=1 | Bob <sip:b@y.example> | Bob <sip:b@y.example>;tag=2 | 7@h | \
+            ["<sip:a@x.example> | Bob <sip:b@y.example> | Bob <sip:b@y.example> | 7@h | \
               SIP/2.0/UDP h.example:5060 | SIP/2.0/UDP h.example:5060 | phone | proxy | 4 | 0 | application/sdp"]
         );
     }
@@ -319,9 +391,53 @@ mod tests {
             request("REGISTER", 1),
         ];
         assert_eq!(
-            rows(&PROTOCOL, &talk.concat(), &["seq", "status_code"]),
-            ["2 MESSAGE | 200", "1 REGISTER | 401"]
+            rows(&PROTOCOL, &talk.concat(), &["seq", "status_code", "messages", "resent"]),
+            [
+                "2 MESSAGE | 200 | MESSAGE,200 OK | false",
+                "1 REGISTER | 401 | REGISTER,REGISTER,401 Unauthorized | false",
+                "1 REGISTER | 401 | 401 Unauthorized | true",
+                "1 REGISTER | - | REGISTER | true",
+            ]
         );
+    }
+
+    #[test]
+    fn provisional_answers_are_listed_and_hops_of_one_line_are_several() {
+        let talk = [
+            request("INVITE", 1).replace("Via: ", "Via: SIP/2.0/UDP \\\"a,b\\\".example ;branch=z9hG4bK0, "),
+            response("100 Trying", "INVITE", 1).replace("Via: ", "Via: SIP/2.0/UDP p;branch=z9hG4bK0, "),
+            response("180 Ringing", "INVITE", 1).replace("Via: ", "Via: SIP/2.0/UDP p;branch=z9hG4bK0, "),
+        ];
+        assert_eq!(
+            rows(&PROTOCOL, &talk.concat(), &["request_path", "response_path", "status_code", "messages"]),
+            [
+                "SIP/2.0/UDP \"a,b\".example ,SIP/2.0/UDP h.example:5060 | SIP/2.0/UDP p,SIP/2.0/UDP h.example:5060 | \
+              180 | INVITE,100 Trying,180 Ringing"
+            ]
+        );
+    }
+
+    #[test]
+    fn media_are_listed_with_their_addresses() {
+        let sdp = "v=0\\r\\nc=IN IP4 192.0.2.7\\r\\nm=audio 4000/2 RTP/AVP 0\\r\\nm=video 4002 RTP/AVP 31\\r\\nc=IN IP6 2001:db8::7";
+        let length = sdp.replace("\\r\\n", "..").len();
+        let message = |rest: &str| {
+            format!(
+                "> \"INVITE sip:b@y SIP/2.0\\r\\nCall-ID: 7\\r\\nc: application/sdp\\r\\nl: {length}\\r\\n\\r\\n{rest}"
+            )
+        };
+        let names = ["method", "request_media"];
+        let whole = message(sdp) + "\"\n";
+        let expected = "INVITE | audio 192.0.2.7:4000,video [2001:db8::7]:4002";
+        assert_eq!(rows(&PROTOCOL, &format!("datagrams\n{whole}"), &names), [expected]);
+        let next = whole.replace("INVITE", "UPDATE").replace("Call-ID: 7", "Call-ID: 8");
+        assert_eq!(
+            rows(&PROTOCOL, &(whole + &next), &names),
+            [expected.to_owned(), expected.replace("INVITE", "UPDATE")]
+        );
+        let lost =
+            message("v=0\\r\\nm=audio 4000 RTP/AVP 0\\r\\nm=vi") + &format!("\"\n> gap {}\n", length - 33);
+        assert_eq!(rows(&PROTOCOL, &(lost + &next), &["method"]), ["INVITE", "UPDATE"]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn a_request_is_told_of_in_full() {
         ["trans_depth", "host", "user_agent", "http.version", "http.host", "http.full_uri", "http.time"];
     assert_eq!(
         rows(&PROTOCOL, &seed("pipelined"), &names)[0],
-        "1 | one.example | x/1 | 1.1 | one.example:8080 | http://one.example:8080/a | 1000000"
+        "1 | one.example:8080 | x/1 | 1.1 | one.example:8080 | http://one.example:8080/a | 1000000"
     );
     let names =
         ["http.request.body_bytes", "orig_mime_types", "resp_mime_types", "proxied", "http.content_length"];
@@ -50,6 +50,72 @@ fn an_interim_response_is_no_answer() {
     let names = ["method", "status_code", "info_code", "info_msg", "username", "password", "http.set_cookie"];
     let rows = rows(&PROTOCOL, &seed("continued"), &names);
     assert_eq!(rows, ["PUT | 303 | 100 | Continue | user | - | a=1,b=2"]);
+}
+
+#[test]
+fn a_client_that_waits_may_give_its_body_up() {
+    let names = ["method", "uri", "http.request.body_bytes", "status_code", "info_code", "http.incomplete"];
+    assert_eq!(
+        rows(&PROTOCOL, &seed("unasked"), &names),
+        [
+            "POST | /a | 0 | 401 | - | -",
+            "POST | /b | 0 | 417 | - | -",
+            "DELETE | /c | 222 | 413 | - | -",
+            "PUT | /d | 9 | 302 | - | -",
+            "PUT | /e | 19 | 200 | 100 | -",
+            "GET | /f | 0 | 202 | - | -",
+        ]
+    );
+}
+
+#[test]
+fn an_upgrade_to_http2_is_answered_on_stream_1() {
+    let names =
+        ["trans_depth", "http2.streamid", "method", "uri", "info_code", "status_code", "response_body_len"];
+    assert_eq!(
+        rows(&PROTOCOL, &seed("h2c"), &names),
+        ["1 | 1 | GET | /up | 101 | 200 | 5", "2 | 3 | GET | /b | - | 204 | 0"]
+    );
+    let refused = r#"
+        > "GET /up HTTP/1.1\r\nUpgrade: h2c\r\n\r\n"
+        < "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok""#;
+    assert_eq!(rows(&PROTOCOL, refused, &names), ["1 | - | GET | /up | - | 200 | 2"]);
+}
+
+#[test]
+fn requests_of_http_0_9_and_bent_ones_have_rows() {
+    let names =
+        ["method", "uri", "http.version", "host", "status_code", "response_body_len", "http.incomplete"];
+    for (request, response, row) in [
+        (r"GET /old\r\n", r"<html>ok", "GET | /old | 0.9 | - | - | 8 | -"),
+        (r"GET /old\r\n\r\n", r"HTML", "GET | /old | 0.9 | - | - | 4 | -"),
+        (
+            r"GET /old\n",
+            r"HTTP/1.1 400 No\r\nContent-Length: 2\r\n\r\nno",
+            "GET | /old | 0.9 | - | 400 | 2 | -",
+        ),
+        (
+            r"GET\t/a\tHTTP/1.1\r\nHost: h:8\r\n\r\n",
+            r"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "GET | /a | 1.1 | h:8 | 200 | 2 | -",
+        ),
+        (
+            r"GET / HTTPS/1.1\r\nHost: h\r\n\r\n",
+            r"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n",
+            "GET | / | 1.1 | h | 400 | 0 | -",
+        ),
+    ] {
+        let talk = format!("> \"{request}\"\n< \"{response}\"");
+        assert_eq!(rows(&PROTOCOL, &talk, &names), [row], "{request}");
+    }
+}
+
+#[test]
+fn a_switch_of_protocols_has_no_body() {
+    let talk = r#"
+        > "GET /chat HTTP/1.1\r\nUpgrade: x\r\n\r\n"
+        < "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nContent-Length: 100\r\n\r\nhello""#;
+    assert_eq!(exchanges(talk), ["GET | /chat | 101 | 0 | -", "over to 59"]);
 }
 
 #[test]
@@ -224,7 +290,8 @@ fn targets_have_four_forms() {
     let talk = r#"
         > "GET http://a.example/p?q HTTP/1.1\r\nHost: b.example\r\n\r\nOPTIONS * HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"
           "CONNECT c.example:443 HTTP/1.1\r\n\r\nGET http://d.example HTTP/1.0\r\n\r\n""#;
-    let rows = rows(&PROTOCOL, talk, &["http.host", "host", "http.full_uri", "http.path", "http.query"]);
+    let rows =
+        rows(&PROTOCOL, talk, &["http.host", "http.server_name", "http.full_uri", "http.path", "http.query"]);
     assert_eq!(
         rows,
         [
@@ -241,7 +308,7 @@ fn streams_of_http2_are_exchanges() {
     let names = [
         "http2.streamid",
         "method",
-        "host",
+        "http.server_name",
         "uri",
         "status_code",
         "http.request.body_bytes",

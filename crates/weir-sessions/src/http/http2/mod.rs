@@ -103,6 +103,21 @@ impl Http2 {
         Self { contents: contents.clone(), early, ..Self::default() }
     }
 
+    /// Goes on with the counts of an earlier parser of the connection.
+    pub(super) fn go_on_after(&mut self, cut_off: CutOff) {
+        self.cut_off = cut_off;
+    }
+
+    /// Begins with an exchange whose request was sent in HTTP/1: stream 1 has its response (RFC 7540 §3.2).
+    pub(super) fn begin_with(&mut self, exchange: HttpExchange) {
+        (self.client, self.depth) = (Some(exchange.client), exchange.depth);
+        (self.last_request, self.has_first_request) = (1, true);
+        let mut open = Open { exchange, held_bytes: 0, is_request_over: true, is_response_over: false };
+        open.exchange.stream_id = Some(1);
+        self.streams.insert(1, open);
+        self.weigh(1);
+    }
+
     pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let mut rest = data.bytes;
         while !self.is_over

@@ -140,9 +140,11 @@ fn who_alone_has_a_port_of_servers_is_the_responder_though_it_is_seen_first() {
     let cases = [
         ((53, 40_000), false),
         ((40_000, 53), true),
-        // Both are server ports: DNS among servers, DHCP, NTP, IKE.
+        // Both are server ports: DNS among servers, NTP, IKE. Of DHCP, which runs over UDP, 68 is the
+        // client's.
         ((53, 53), true),
         ((67, 68), true),
+        ((68, 67), true),
         ((123, 123), true),
         ((500, 500), true),
         // Neither is a server port: the first sender is the originator.
@@ -155,6 +157,7 @@ fn who_alone_has_a_port_of_servers_is_the_responder_though_it_is_seen_first() {
         for (protocol, segment) in
             [(17, udp((from, to), b"x")), (6, tcp((from, to), 5000, 1000, ACK | PSH, &[], b"x"))]
         {
+            let is_originator = is_originator && (protocol, from) != (17, 67);
             let packet = ethernet(0x0800, &ipv4((V4[1], V4[0]), protocol, 1, 0, &[], &segment));
             let talk = Talk { sent: [0; 2], packets: vec![MemoryPacket::ethernet(packet)] };
             let [row] = &talk.rows("", Want::Connections)[..] else { panic!("one flow") };
