@@ -33,8 +33,8 @@ const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 /// A sketch of values of one kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sketch {
-    /// The used buckets, sorted by key: the key in the upper 16 bits, the number of values below. Counts end at
-    /// 2⁴⁸ − 1.
+    /// The used buckets, sorted by key: the key in the upper 16 bits, the number of values below. Counts end
+    /// at 2⁴⁸ − 1.
     buckets: Vec<u64>,
     /// The smallest and the largest value, [ordered]: no quantile is beyond them.
     ends: Option<[u64; 2]>,

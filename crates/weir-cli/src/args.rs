@@ -85,9 +85,9 @@ pub struct Input {
     pub dpdk_eal: Option<String>,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
-    /// Leave out copies of packets: a mirror port shows a packet once for each interface or VLAN that it passes.
-    /// A packet is a copy if an equal one came at most 5 ms before, whatever its link header, VLAN tags and
-    /// time to live
+    /// Leave out copies of packets: a mirror port shows a packet once for each interface or VLAN that it
+    /// passes. A packet is a copy if an equal one came at most 5 ms before, whatever its link header, VLAN
+    /// tags and time to live
     #[arg(long, help_heading = "Input")]
     pub dedup: bool,
     /// Copies of packets are counted, also if they are not left out.

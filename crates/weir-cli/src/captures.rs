@@ -88,8 +88,8 @@ impl Reader {
     }
 }
 
-/// Bytes in which copies of packets are equal, if they are only counted: headers, and with them checksums of the
-/// whole.
+/// Bytes in which copies of packets are equal, if they are only counted: headers, and with them checksums of
+/// the whole.
 const COUNTED_BYTES: usize = 64;
 
 impl Captures {

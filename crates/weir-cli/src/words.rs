@@ -97,8 +97,8 @@ fn is_pattern(word: &str) -> bool {
     word.contains(['*', '?', '[']) && !Path::new(word).exists()
 }
 
-/// The captures that words name: files, those in a directory, and those with names of a pattern that the shell
-/// did not expand. The files of a directory or pattern come in the order of their names.
+/// The captures that words name: files, those in a directory, and those with names of a pattern that the
+/// shell did not expand. The files of a directory or pattern come in the order of their names.
 fn expand(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
     let mut files = vec![];
     for word in words {

@@ -230,8 +230,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
     }
 
-    /// Replaces the flow found last, as the program requests: by a new flow, or by one that the packets beside
-    /// the old flow have begun.
+    /// Replaces the flow found last, as the program requests: by a new flow, or by one that the packets
+    /// beside the old flow have begun.
     fn restart(&mut self) -> Result<FlowHit, Advance> {
         self.flows.take_part(&self.lane.k);
         if let Some((flow, next)) = self.place.joining.take()

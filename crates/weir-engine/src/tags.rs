@@ -1,9 +1,9 @@
-//! Flows whose directions have different tags: a mirror port tags one direction, or gives each direction a tag
-//! of its own.
+//! Flows whose directions have different tags: a mirror port tags one direction, or gives each direction a
+//! tag of its own.
 //!
-//! A packet that finds no flow with its key may belong to a flow with the same ends and other tags. The program
-//! decides that, from the numbers of the packet and the flow (`join when …`). From then on, the key with the
-//! packet's tags is a second key of the flow.
+//! A packet that finds no flow with its key may belong to a flow with the same ends and other tags. The
+//! program decides that, from the numbers of the packet and the flow (`join when …`). From then on, the key
+//! with the packet's tags is a second key of the flow.
 
 use crate::table::{BuildIdHasher, FlowId, FlowTable};
 use std::collections::HashMap;

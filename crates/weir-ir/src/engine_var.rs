@@ -76,8 +76,8 @@ engine_vars! {
     OpenTerms = "$open", VarKind::Bits(64), shared;
     /// The decisions about the flow so far, in as many words as they take; written by the engine only.
     Verdict = "$verdict", VarKind::Bits(64), shared;
-    /// The number of packets that wait beside the flow ([`ASIDE_MAX`] at most), for the flow that follows with
-    /// the same key. [`ASIDE_NEW`] is set if the current packet is one of them.
+    /// The number of packets that wait beside the flow ([`ASIDE_MAX`] at most), for the flow that follows
+    /// with the same key. [`ASIDE_NEW`] is set if the current packet is one of them.
     Aside = "$aside", VarKind::Bits(8), shared;
     /// 1 while the program is asked whether a packet with other tags joins the flow. The program sets 0 if
     /// so; else it requests a restart.

@@ -158,7 +158,8 @@ impl KeyPlace {
     }
 }
 
-/// The places of address and port of both sides of a key, of the context and of the tags. Computed once for each layout.
+/// The places of address and port of both sides of a key, of the context and of the tags. Computed once for
+/// each layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyEnds {
     /// The kind of the addresses.

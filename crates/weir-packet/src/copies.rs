@@ -1,10 +1,10 @@
-//! Copies of packets: a mirror port that shows several interfaces, or several VLANs, delivers a packet once for
-//! each interface that it passes.
+//! Copies of packets: a mirror port that shows several interfaces, or several VLANs, delivers a packet once
+//! for each interface that it passes.
 //!
-//! A packet is a copy if an earlier one within some milliseconds has the same IP packet, but for the fields that
-//! routers change: the time to live (hop limit) and the checksum of the IPv4 header. Link headers, VLAN tags and
-//! padding do not count. A retransmission is no copy: it comes later, and has another identification or
-//! timestamp. Packets that are not IP are copies if their frames are equal.
+//! A packet is a copy if an earlier one within some milliseconds has the same IP packet, but for the fields
+//! that routers change: the time to live (hop limit) and the checksum of the IPv4 header. Link headers, VLAN
+//! tags and padding do not count. A retransmission is no copy: it comes later, and has another identification
+//! or timestamp. Packets that are not IP are copies if their frames are equal.
 
 use crate::{Burst, LinkType, PacketMeta};
 use std::collections::{HashMap, VecDeque};
@@ -56,8 +56,8 @@ impl Copies {
         self.found
     }
 
-    /// Whether a packet is a copy of an earlier one. `frame`: its captured bytes.
-    pub fn is_copy(&mut self, packet: &PacketMeta, frame: &[u8]) -> bool {
+    /// Examines the next packet, with its captured bytes. Returns whether it is a copy of an earlier one.
+    pub fn examine(&mut self, packet: &PacketMeta, frame: &[u8]) -> bool {
         let (now, key) = (packet.time.0, self.key(packet.link, frame));
         while let Some(&(time, old)) = self.order.front()
             && (now.saturating_sub(time) > self.within_ns || self.order.len() >= REMEMBERED_MAX)
@@ -82,7 +82,7 @@ impl Copies {
     /// Counts the copies among the packets of a burst.
     pub fn count_in(&mut self, burst: &Burst) {
         for packet in &burst.packets {
-            self.is_copy(packet, burst.block.frame(packet));
+            self.examine(packet, burst.block.frame(packet));
         }
     }
 
@@ -90,7 +90,7 @@ impl Copies {
     pub fn remove_from(&mut self, burst: &mut Burst) {
         let mut is_kept = vec![];
         for (index, packet) in burst.packets.iter().enumerate() {
-            let is_copy = self.is_copy(packet, burst.block.frame(packet));
+            let is_copy = self.examine(packet, burst.block.frame(packet));
             if is_copy && is_kept.is_empty() {
                 is_kept.resize(index, true);
             }
@@ -113,13 +113,10 @@ impl Copies {
         let mut hasher = self.hasher.build_hasher();
         match ip_of(link, frame) {
             Some(packet) => {
-                let changed: &[std::ops::Range<usize>] = match packet[0] >> 4 {
-                    4 => &[8..9, 10..12],
-                    _ => &[7..8],
-                };
+                let changed: &[usize] = if packet[0] >> 4 == 4 { &[8, 10, 11] } else { &[7] };
                 let (header, rest) = packet.split_at(20);
                 let mut header: [u8; 20] = header.try_into().expect("of this length");
-                changed.iter().for_each(|range| header[range.clone()].fill(0));
+                changed.iter().for_each(|&at| header[at] = 0);
                 hasher.write(&header);
                 hasher.write(&rest[..rest.len().min(self.bytes_max)]);
                 hasher.write_usize(packet.len());
@@ -228,7 +225,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut copies = Copies::default();
         for number in 0..REMEMBERED_MAX as u64 + 1_000 {
-            copies.is_copy(&PacketMeta::default(), &number.to_be_bytes());
+            copies.examine(&PacketMeta::default(), &number.to_be_bytes());
         }
         assert!(copies.order.len() <= REMEMBERED_MAX && copies.seen.len() <= REMEMBERED_MAX);
     }

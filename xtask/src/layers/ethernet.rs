@@ -1,4 +1,5 @@
-//! Frames of IEEE 802.3, of tags, and of Ethernet in other protocols, with each header as in its specification.
+//! Frames of IEEE 802.3, of tags, and of Ethernet in other protocols, with each header as in its
+//! specification.
 
 use super::{OUTER, datagram, ipv6, join, outer, outer_udp, ping, ping6};
 use crate::traces::frame::{Ends, ethernet, ipv4};
@@ -169,8 +170,8 @@ pub fn tzsp() -> Vec<Vec<u8>> {
     ]
 }
 
-/// RFC 3828: two datagrams of a connection, with the checksum over all and over the first 20 bytes; a query of
-/// DNS.
+/// RFC 3828: two datagrams of a connection, with the checksum over all and over the first 20 bytes; a query
+/// of DNS.
 pub fn udplite() -> Vec<Vec<u8>> {
     let query = join(&[&[0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], b"\x03lab\x07example\0", &[0, 1, 0, 1]]);
     let of = |ends: Ends, coverage: u16, payload: &[u8]| {

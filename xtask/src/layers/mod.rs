@@ -24,7 +24,8 @@ const STEP_US: u64 = 10_000;
 /// Makes the frames of a capture.
 type MakeFrames = fn() -> Vec<Vec<u8>>;
 
-/// Names of captures of other link types, with their LINKTYPE_ numbers; those of rarer ones are in [`media::LINKS`].
+/// Names of captures of other link types, with their LINKTYPE_ numbers; those of rarer ones are in
+/// [`media::LINKS`].
 const LINKS: &[(&str, u32)] = &[
     ("hdlc", links::PPP_HDLC),
     ("chdlc", links::C_HDLC),

@@ -48,8 +48,8 @@ pub const KEY: u16 = 0x2000;
 pub const NUMBER: u16 = 0x1000;
 pub const ACK: u16 = 0x0080;
 
-/// RFC 2784, 2890; RFC 2637 section 4.1; MikroTik's EoIP; WCCP (draft-mclaggan-wccp-v2rev1, section 4.12) with
-/// its header and without.
+/// RFC 2784, 2890; RFC 2637 section 4.1; MikroTik's EoIP; WCCP (draft-mclaggan-wccp-v2rev1, section 4.12)
+/// with its header and without.
 pub fn gre() -> Vec<Vec<u8>> {
     let call = |bytes: usize| (bytes as u32) << 16 | 7;
     let ppp = join(&[&[0xff, 3, 0, 0x21], &ping()]);

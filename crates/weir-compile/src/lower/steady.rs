@@ -7,8 +7,8 @@
 //!
 //! If no question needs records of connections, the engine keeps no variables of connections of which nothing
 //! more is wanted, and nothing is counted. All packets are then steady that do not begin another connection:
-//! those that match no condition of a transition to `restart` or `aside`, where what the condition says about the
-//! instance counts as true.
+//! those that match no condition of a transition to `restart` or `aside`, where what the condition says about
+//! the instance counts as true.
 
 use super::Lower;
 use super::instance::FlowContext;

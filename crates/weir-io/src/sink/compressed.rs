@@ -1,7 +1,8 @@
 //! Output that is compressed while it is written, as the ending of its name says.
 //!
-//! Each flush, and each full buffer, ends a member (gzip, RFC 1952, section 2.2) or frame (zstd, RFC 8878; LZ4)
-//! and writes it as a whole: what was written so far can be read at any time, also after the process was killed.
+//! Each flush, and each full buffer, ends a member (gzip, RFC 1952, section 2.2) or frame (zstd, RFC 8878;
+//! LZ4) and writes it as a whole: what was written so far can be read at any time, also after the process was
+//! killed.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -58,8 +59,8 @@ impl Compression {
     }
 }
 
-/// Compresses what is written to `out`. Flush it at the end: an output without contents is then an empty member
-/// or frame.
+/// Compresses what is written to `out`. Flush it at the end: an output without contents is then an empty
+/// member or frame.
 #[derive(Debug)]
 pub struct Compressed<W> {
     out: W,

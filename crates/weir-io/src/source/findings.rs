@@ -24,7 +24,8 @@ pub struct Found {
     pub interfaces_beyond: u64,
     /// See [`CaptureReader::files_late`](super::CaptureReader::files_late).
     pub files_late: u64,
-    /// Captures that begin inside a file, behind another one, as `cat a.pcap b.pcap` writes them. They are read.
+    /// Captures that begin inside a file, behind another one, as `cat a.pcap b.pcap` writes them. They are
+    /// read.
     pub captures_joined: u64,
     /// Packets whose times are beyond the range of [`Timestamp`](weir_packet::Timestamp), the years 1677 to
     /// 2262. They have the time of the packet before.

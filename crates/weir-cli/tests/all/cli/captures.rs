@@ -1,4 +1,5 @@
-//! Which captures a command line names, and what is in them: directories, patterns, joined files, damage, copies.
+//! Which captures a command line names, and what is in them: directories, patterns, joined files, damage,
+//! copies.
 
 use crate::cli::{answer, example, scratch, text, weir};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Which connection a segment belongs to: five-tuples that are used again without a close, handshakes that were
-//! captured out of order, and directions with different VLAN tags.
+//! Which connection a segment belongs to: five-tuples that are used again without a close, handshakes that
+//! were captured out of order, and directions with different VLAN tags.
 
 use crate::properties::drive::{MemoryPacket, ask, compile, in_memory};
 use std::convert::Infallible;
