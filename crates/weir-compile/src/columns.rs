@@ -45,7 +45,7 @@ pub const CONNECTION_COLUMNS: &[Column] = &[
     Column::new(
         "other_vlan",
         ValueType::Unsigned,
-        "VLAN identifier of the direction other than the first packet's, if its packets have another one",
+        "VLAN identifier of the direction other than the first packet's, if its packets have another one (TCP)",
     ),
 ];
 

@@ -28,7 +28,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use weir_ir::abi::{Continuation, FlowRecord, Program};
+use weir_ir::abi::{Continuation, FlowRecord, Program, WANTS_ANSWER};
 use weir_ir::engine_var::{ASIDE_MAX, ASIDE_NEW};
 use weir_ir::graph::Table;
 use weir_ir::slot::EngineSlot;
@@ -285,7 +285,7 @@ impl Flows {
         self.beside_bytes += state.tags.join(k.key(), id)?;
         self.before = header.last_time;
         header.last_time = header.last_time.max(time);
-        data[at] = 1;
+        data[at] |= WANTS_ANSWER as u8;
         let responder = k.sender().0 != header.swap;
         let flow = FlowHit::new(table, id, responder, false).in_part(state.part);
         if self.taken_over.is_possible() {
@@ -300,7 +300,7 @@ impl Flows {
         let (header, data) = state.flows.entry_mut(id);
         header.last_time = self.before;
         if let Some((at, _)) = state.layout.joining_at {
-            data[at] = 0;
+            data[at] &= !(WANTS_ANSWER as u8);
         }
         self.beside_bytes -= state.tags.forget(id);
     }
@@ -308,7 +308,7 @@ impl Flows {
     /// Whether the program was asked whether the packet joins the flow, and has not agreed.
     pub fn is_asked_to_join(&self, FlowRef { table, id, .. }: FlowRef) -> bool {
         let state = &self.tables[table.index()];
-        state.layout.joining_at.is_some_and(|(at, _)| state.flows.entry(id).1[at] != 0)
+        state.layout.joining_at.is_some_and(|(at, _)| state.flows.entry(id).1[at] & WANTS_ANSWER as u8 != 0)
     }
 
     /// Lets a packet wait beside a flow, which stays as it was before the packet. `lookups`: the number of

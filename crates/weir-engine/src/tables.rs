@@ -16,6 +16,8 @@ use crate::tags::Tags;
 use crate::timeouts::Timeouts;
 use crate::timer::TimerWheel;
 use crate::words::Words;
+#[cfg(doc)]
+use weir_ir::abi::WANTS_ANSWER;
 use weir_ir::abi::{TIMEOUT_MS, WANTS_BYTES, WANTS_EVENTS, WANTS_RECORD};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{Graph, Op, Sequence, Table, Type};
@@ -64,8 +66,8 @@ pub(crate) struct TableLayout {
     pub verdict: Option<Words>,
     /// Place of the number of packets that wait beside the flow.
     pub aside_at: Option<usize>,
-    /// Place of the question whether a packet joins the flow, and of the tags in a key, if packets with
-    /// other tags may do so.
+    /// Place of the question whether a packet joins the flow ([`WANTS_ANSWER`]), and of the tags in a key, if
+    /// packets with other tags may do so.
     pub joining_at: Option<(usize, KeyPlace)>,
     /// Place of the kind of a side's messages, if a question needs messages: the originator's, and the
     /// distance to the responder's.
@@ -189,7 +191,7 @@ impl TableLayout {
             open: words(EngineVar::OpenTerms),
             verdict: words(EngineVar::Verdict),
             aside_at: at(EngineVar::Aside),
-            joining_at: at(EngineVar::Joining).zip(declared.key.ends().tags),
+            joining_at: at(EngineVar::Wants).zip(declared.key.ends().tags).filter(|_| declared.two_sided),
             messages_at: at(EngineVar::Messages).map(|at| (at, layout.stride(table))),
             whole_values: sequence.map_or(0, |s| usize::from(graph.sequences[s.index()].wholes)),
             initial_wants,

@@ -79,9 +79,6 @@ engine_vars! {
     /// The number of packets that wait beside the flow ([`ASIDE_MAX`] at most), for the flow that follows
     /// with the same key. [`ASIDE_NEW`] is set if the current packet is one of them.
     Aside = "$aside", VarKind::Bits(8), shared;
-    /// 1 while the program is asked whether a packet with other tags joins the flow. The program sets 0 if
-    /// so; else it requests a restart.
-    Joining = "$joining", VarKind::Bits(8), shared;
     /// The messages that a direction carries: the number of the edge to them plus one; 0 for none. If this
     /// variable is declared, programs collect bytes for messages.
     Messages = "$messages", VarKind::Bits(16), each_side;

@@ -6,7 +6,7 @@ use super::sequence::delivered_on;
 use crate::question::{RecordVar, TrieAlternative};
 use crate::whole::whole_of;
 use std::time::Duration;
-use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS};
+use weir_ir::abi::{TIMEOUT_MS, VERDICT_FLAGS, WANTS_ANSWER};
 use weir_ir::build::Variable;
 use weir_ir::engine_var::{ASIDE_MAX, ASIDE_NEW, EngineVar, HISTORY_LETTERS_MAX, VarName};
 use weir_ir::graph::{
@@ -253,7 +253,6 @@ impl Lower<'_> {
                 observed,
             });
         }
-        let joins = protocol.join.is_some() && self.has_tags(id);
         let vars = &mut self.b.graph.vars;
         let mut declare = |var: EngineVar, word, observed| vars.push(var.declare_word(word, table, observed));
         if has_timeouts {
@@ -272,9 +271,6 @@ impl Lower<'_> {
         }
         if !protocol.states.is_empty() {
             declare(EngineVar::State, 0, connections || end_values.contains(&model::EndValue::State));
-        }
-        if joins {
-            declare(EngineVar::Joining, 0, true);
         }
         if puts_aside(protocol) {
             declare(EngineVar::Aside, 0, true);
@@ -458,22 +454,29 @@ impl Lower<'_> {
 
     /// Answers whether a packet with other tags belongs to the instance, if the engine asks.
     fn lower_join(&mut self, id: LayerId, context: &FlowContext) {
-        let Some(join) = self.layer(id).protocol.join.as_ref().filter(|_| self.has_tags(id)) else { return };
-        let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::Joining));
+        if !context.two_sided || !self.has_tags(id) {
+            return;
+        }
+        let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::Wants));
         let (asked, joins, stays, on) = (self.b.block(), self.b.block(), self.b.block(), self.b.block());
-        let joining = self.b.one(Op::Get { flow, var, side: None });
-        let joining = self.b.truth(joining);
-        self.b.branch(joining, asked, on);
+        let wants = self.b.one(Op::Get { flow, var, side: None });
+        let asks = self.b.int(WANTS_ANSWER);
+        let is_asked = self.b.binary(BinaryOp::And, wants, asks);
+        let is_asked = self.b.truth(is_asked);
+        self.b.branch(is_asked, asked, on);
         self.b.seal(asked);
         self.b.switch_to(asked);
-        let holds = self.truth(id, join);
+        let holds = match &self.layer(id).protocol.join {
+            Some(join) => self.truth(id, join),
+            None => self.b.bool(false),
+        };
         self.b.branch(holds, joins, stays);
         self.b.seal(joins);
         self.b.seal(stays);
         self.b.switch_to(stays);
         self.b.end(Terminator::Restart);
         self.b.switch_to(joins);
-        let value = self.b.int(0);
+        let value = self.b.binary(BinaryOp::Xor, wants, asks);
         self.b.push(Op::Set { flow, var, side: None, value });
         self.lower_reaction(id, Trigger::Join);
         self.b.jump(on);

@@ -139,7 +139,7 @@ fn no_text_format_writes_hidden_characters() {
             got.chars().filter(|c| !matches!(c, '\n' | '\t') && weir_packet::is_hidden(*c)).collect();
         assert!(bad.is_empty(), "{format}: {bad:?} in {got}");
         let lines = got.lines().filter(|line| !line.starts_with('#')).count();
-        let header = usize::from(matches!(format, Format::Csv | Format::Table));
+        let header = usize::from(matches!(format, Format::Csv | Format::Tsv | Format::Table));
         assert_eq!(lines, 1 + header, "{format}: a row is a line: {got}");
         assert!(got.contains('a'), "{format}");
     }
