@@ -90,7 +90,7 @@ impl Reader {
 
 /// Bytes in which copies of packets are equal, if they are only counted: headers, and with them checksums of
 /// the whole.
-const COUNTED_BYTES: usize = 64;
+const COUNTED_BYTES: usize = 256;
 
 impl Captures {
     /// Opens the captures of `input` for this number of workers, and installs the signal handlers. If the

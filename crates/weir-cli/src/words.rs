@@ -89,12 +89,18 @@ pub fn names_file(word: &OsStr) -> bool {
         || Endpoint::is_named(path)
         || path.exists() && (!path.is_dir() || text.contains('/') || !is_filter(&text))
         || CAPTURE_ENDINGS.contains(&ending)
-        || is_pattern(&text) && !is_filter(&text)
+        || is_pattern(&text)
 }
 
 /// Whether a word is a pattern of the names of files: `traces/*`.
+///
+/// Filters have such characters, too: a pattern has no operators, and names a file or looks like one.
 fn is_pattern(word: &str) -> bool {
-    word.contains(['*', '?', '[']) && !Path::new(word).exists()
+    let has_operators = word.contains([' ', '"', '\'', '=', '<', '>', '~', '&', '|', '!', '(', '{']);
+    word.contains(['*', '?', '['])
+        && !has_operators
+        && !Path::new(word).exists()
+        && (word.contains('/') || glob::glob(word).is_ok_and(|mut files| files.next().is_some()))
 }
 
 /// The captures that words name: files, those in a directory, and those with names of a pattern that the

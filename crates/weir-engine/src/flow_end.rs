@@ -205,15 +205,16 @@ impl<S: Subscriber> FlowEnds<'_, S> {
     /// Prepares the last packet of a flow for a second reading.
     fn reread(&mut self, end: &FlowEnd, last: LastPacket) -> Box<KeptPacket> {
         let &FlowEnd { flow, reason, .. } = end;
-        let rereading = Rereading { flow, reason, made: vec![], aside: None };
+        let first_packet = self.flows.first_packet(flow);
+        let rereading = Rereading { flow, reason, made: vec![], aside: None, first_packet };
         KeptPacket::new(&self.flows.program, last, VecDeque::new(), rereading)
     }
 
     /// Prepares the packets that wait beside a flow that has ended.
-    fn read_aside(&mut self, end: &FlowEnd, mut packets: VecDeque<AsidePacket>) {
+    fn read_aside(&mut self, end: &FlowEnd, first_packet: u64, mut packets: VecDeque<AsidePacket>) {
         let Some(AsidePacket { packet, lookups }) = packets.pop_front() else { return };
         let &FlowEnd { flow, reason, .. } = end;
-        let rereading = Rereading { flow, reason, made: vec![], aside: Some(lookups) };
+        let rereading = Rereading { flow, reason, made: vec![], aside: Some(lookups), first_packet };
         self.work.push(Work::Packet(KeptPacket::new(&self.flows.program, packet, packets, rereading)));
     }
 
@@ -272,7 +273,9 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                 }
             }
             packet.lane.k.release();
-            packet.rereading.made.reverse();
+            if packet.next.is_empty() {
+                packet.rereading.made.reverse();
+            }
             packet.is_settled = true;
         }
         while let Some(OverFlow { flow, first_packet }) = packet.effects.next_over() {
@@ -294,12 +297,12 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         } else {
             self.lose_datagram(flow);
         }
-        let aside = self.flows.take_aside(flow);
+        let (aside, first_packet) = (self.flows.take_aside(flow), self.flows.first_packet(flow));
         // At the end of the capture the tables are released as a whole.
         let removes = reason != EndReason::EndOfCapture || is_made || !aside.is_empty();
         self.flows.release(flow, removes);
         if !aside.is_empty() {
-            self.read_aside(end, aside);
+            self.read_aside(end, first_packet, aside);
         }
     }
 

@@ -277,12 +277,17 @@ impl Flows {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let (at, place) = state.layout.joining_at?;
-        let (id, next) = state.tags.candidate(&state.flows, k.key(), place, from)?;
-        let (header, data) = state.flows.entry_mut(id);
-        if time.saturating_sub(header.last_time).saturating_abs() > state.layout.timeouts.ns(data) {
-            return None;
-        }
+        let mut from = from;
+        let (id, next) = loop {
+            let (id, next) = state.tags.candidate(&state.flows, k.key(), place, from)?;
+            let (header, data) = state.flows.entry(id);
+            if time.saturating_sub(header.last_time).saturating_abs() <= state.layout.timeouts.ns(data) {
+                break (id, next);
+            }
+            from = next;
+        };
         self.beside_bytes += state.tags.join(k.key(), id)?;
+        let (header, data) = state.flows.entry_mut(id);
         self.before = header.last_time;
         header.last_time = header.last_time.max(time);
         data[at] |= WANTS_ANSWER as u8;

@@ -58,6 +58,8 @@ pub(crate) struct Place {
     /// its packets.
     reporting: Option<OverFlow>,
     lookups: u32,
+    /// Flows that the program has looked up.
+    found: u32,
     /// The flow found last ended because the packet restarts it: the flow that follows may exist already.
     is_restarted: bool,
     /// A flow with other tags that the packet may join, and the number of tags tried.
@@ -77,6 +79,8 @@ pub(crate) struct Rereading {
     pub made: Vec<FlowHit>,
     /// The packet waited beside the flow: the number of flows that it finds before the flow that follows.
     pub aside: Option<u32>,
+    /// The number of the first packet of that flow.
+    pub first_packet: u64,
 }
 
 /// A connection of a packet, for the questions that track it.
@@ -149,6 +153,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
                         return Advance::Stopped(None);
                     }
                     self.place.lookups += 1;
+                    self.place.found += 1;
                     self.reread();
                     continue;
                 }
@@ -170,6 +175,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     #[inline]
     fn look_up(&mut self) -> Result<FlowHit, Advance> {
         self.place.joining = None;
+        self.place.found += 1;
         let Lane { k, likely, .. } = &mut *self.lane;
         // The head's caller has hashed the first key of a packet, unless the packet is read again.
         if self.place.lookups > 0 || self.rereading.is_some() {
@@ -314,7 +320,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     #[inline]
     fn is_retraced(&self) -> bool {
         self.rereading.as_ref().is_some_and(|rereading| match rereading.aside {
-            Some(lookups) => self.place.lookups < lookups,
+            Some(lookups) => self.place.found < lookups,
             None => !self.flows.messages.is_reading(),
         })
     }
@@ -381,7 +387,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
         // A message is no packet, and the frame of a flow in a message is that of its carrier.
         let is_packet = !self.flows.messages.is_reading();
         let frame = FrameRef { meta: packet, bytes: frame };
-        if !self.flows.put_aside(flow, is_packet.then_some(frame), self.place.lookups - 1) {
+        if !self.flows.put_aside(flow, is_packet.then_some(frame), self.place.found - 1) {
             self.delivery.counters.flow.aside_refused += 1;
         }
     }
@@ -576,6 +582,10 @@ impl Rereading {
         }
         let old = flows.known(k).map(FlowHit::flow);
         let old = old.filter(|old| self.made.iter().all(|made| made.flow() != *old));
-        old.is_some_and(|old| flows.in_order(old, self.flow).is_lt())
+        // A flow beside which packets waited does not exist any more.
+        old.is_some_and(|old| match self.aside {
+            Some(_) => flows.first_packet(old) < self.first_packet,
+            None => flows.in_order(old, self.flow).is_lt(),
+        })
     }
 }

@@ -782,11 +782,11 @@ fn duration_ms(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// The blocks of statements of a protocol.
 fn puts_aside(protocol: &model::Protocol) -> bool {
     protocol.transitions.iter().any(|one| one.to == Target::Aside)
 }
 
+/// The blocks of statements of a protocol.
 fn statements(protocol: &model::Protocol) -> impl Iterator<Item = &[Stmt]> {
     let on = protocol.on.iter().map(|(_, list)| list.as_slice());
     [protocol.count.as_slice(), &protocol.prepare].into_iter().chain(on)

@@ -142,8 +142,13 @@ impl Lower<'_> {
         let protocol = &self.layer(id).protocol;
         let mut may = self.b.bool(false);
         for transition in protocol.transitions.iter().filter(|one| one.to.is_elsewhere()) {
+            let conditions: Vec<Expr> = transition.condition.clone().conjuncts();
+            // Only such instances are asked for here.
+            if conditions.iter().any(|one| matches!(one, Expr::Not(of) if matches!(**of, Expr::Unwanted))) {
+                continue;
+            }
             let mut fires = self.b.bool(true);
-            for condition in transition.condition.clone().conjuncts() {
+            for condition in conditions {
                 if !asks_instance(protocol, &condition) {
                     let holds = self.truth(id, &condition);
                     fires = self.b.binary(BinaryOp::And, fires, holds);

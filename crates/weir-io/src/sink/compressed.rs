@@ -4,6 +4,7 @@
 //! LZ4) and writes it as a whole: what was written so far can be read at any time, also after the process was
 //! killed.
 
+use lz4_flex::frame::{BlockSize, FrameEncoder, FrameInfo};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +52,9 @@ impl Compression {
             }
             Self::Zstd => zstd::encode_all(bytes, zstd::DEFAULT_COMPRESSION_LEVEL),
             Self::Lz4 => {
-                let mut encoder = lz4_flex::frame::FrameEncoder::new(vec![]);
+                // All frames have blocks of one size, as decoders of concatenated frames expect.
+                let form = FrameInfo::new().block_size(BlockSize::Max256KB);
+                let mut encoder = FrameEncoder::with_frame_info(form, vec![]);
                 encoder.write_all(bytes)?;
                 encoder.finish().map_err(io::Error::other)
             }
