@@ -15,7 +15,7 @@ use weir::{Need, Question, Shape, Stats, Want};
 pub fn command(name: &'static str, about: &'static str, resolve: Resolve) -> Subcommand {
     let run = move |mut args: Ask, all: &[Subcommand]| {
         let spec = with_usual_format(args.spec(name)?);
-        args.input.counts_copies = true;
+        args.input.counts_copies = name == "overview";
         ask::answer_one(&args.input, &spec, args.output.stats, all)
     };
     Subcommand::new(name, about, run)
