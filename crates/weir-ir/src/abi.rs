@@ -27,8 +27,8 @@ pub const WANTS_BYTES: [u64; 2] = [1, 8];
 pub const WANTS_RECORD: u64 = 2;
 /// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants): the flow's events are wanted.
 pub const WANTS_EVENTS: u64 = 4;
-/// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants) while the program is asked whether a packet
-/// with other tags joins the flow. The program clears the bit if so; else it requests a restart.
+/// Bit of [`EngineVar::Wants`](crate::engine_var::EngineVar::Wants) while the program is asked whether a
+/// packet with other tags joins the flow. The program clears the bit if so; else it requests a restart.
 pub const WANTS_ANSWER: u64 = 128;
 /// Number of bits of [`EngineVar::Verdict`](crate::engine_var::EngineVar::Verdict) that describe all sessions
 /// of a flow together: the highest bits of its first word.
