@@ -499,6 +499,19 @@ fn ours_is_libpcap_s() {
     assert!(found * 3 > compared, "many find something: {found}");
 }
 
+/// The link types of shipped captures whose headers pcap filters know.
+const LINKS: [LinkType; 9] = [
+    LinkType::ETHERNET,
+    LinkType::LINUX_SLL,
+    LinkType::NULL,
+    LinkType::RAW,
+    LinkType::PPP,
+    LinkType::C_HDLC,
+    LinkType::IEEE802_11,
+    LinkType::IEEE802_11_RADIOTAP,
+    LinkType::PPI,
+];
+
 /// The first filter is the one of the issue: 289 packets.
 #[test]
 fn captures_are_filtered_as_by_libpcap() {
@@ -517,6 +530,10 @@ fn captures_are_filtered_as_by_libpcap() {
     for path in paths {
         let packets = read_capture(&path);
         let link = packets[0].link;
+        // Of other link types, a pcap filter selects nothing (docs/filters.md).
+        if !LINKS.contains(&link) {
+            continue;
+        }
         let mut texts = vec!["not tcp".to_string(), "udp port 53".to_string(), "protochain 6".to_string()];
         // `-(1 % 64)`, which no byte reaches: the sign binds less tightly than `%`.
         texts.push("ip[8] < -1 % 64".to_string());
