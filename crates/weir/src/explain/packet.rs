@@ -183,7 +183,14 @@ impl Asked<'_> {
         for edge in self.stack.edges.iter().filter(|e| e.from == from && wanted.contains(&e.to)) {
             for (field, ranges) in self.tests(from, &edge.condition) {
                 match tests.iter_mut().find(|(f, _)| *f == field) {
-                    Some((_, known)) => known.extend(ranges),
+                    // Several edges may have one condition.
+                    Some((_, known)) => {
+                        ranges.into_iter().for_each(|range| {
+                            if !known.contains(&range) {
+                                known.push(range);
+                            }
+                        });
+                    }
                     None => tests.push((field, ranges)),
                 }
             }
