@@ -133,7 +133,7 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "ignore-context" => "vlan.id",
         "add-context" => "gtp.teid",
         "decode-as" => "tcp.port == 8443: tls",
-        "bpf" | "stats" | "monitor" | "group-read" => "",
+        "bpf" | "dedup" | "stats" | "monitor" | "group-read" => "",
         "metrics" => ":0",
         "allow-user" => "65534",
         "control" => "",
