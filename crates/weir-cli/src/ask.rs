@@ -21,7 +21,7 @@ use crate::runner::{self, Runner};
 use crate::sandbox;
 use crate::shutdown::Shutdown;
 use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::Subcommand;
+use crate::subcommand::{QuestionKinds, Subcommand};
 use crate::terminal;
 use crate::thresholds::Threshold;
 use crate::triggers::{PendingAsker, Trigger};
@@ -102,6 +102,9 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
             "no input: name a capture file, as in `weir {first} FILE`, or an interface, as in `weir {first} -i eth0`"
         )));
     }
+    let kinds = QuestionKinds::of(commands);
+    let counts_copies = specs.iter().any(|spec| kinds.get(&spec.ask).is_ok_and(|kind| kind.counts_copies));
+    let input = &Input { counts_copies, ..input.clone() };
     local_users::begin(&input.allow_user, input.group_read);
     let options = input::options(&input.program, Some(input))?;
     let stats = stats || terminal::is_verbose();

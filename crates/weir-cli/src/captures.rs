@@ -8,9 +8,9 @@ use crate::listener::Listener;
 use crate::memory;
 use crate::output;
 use crate::quantity::bytes;
-use crate::recording::{RecordWriter, RecordedPart, Recorder};
+use crate::recording::{RecordWriter, Recorder};
 use crate::shortage;
-use crate::without_copies::{WithoutCopies, poll_without};
+use crate::source_part::{CopyRule, SourcePart};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use weir::io::ring::TimeRange;
 use weir::io::{Attended, CaptureReader, Findings, Interface, Listening};
 use weir::link::{LinkOptions, Links, Loader, Method, Note, Notes};
-use weir::packet::{Burst, Copies, KernelFilters, Poll, Source, SourceError, SourceStats};
+use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
 
 /// Signals that end a run, with their names.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -44,10 +44,7 @@ pub struct Captures {
     /// Number of the signal received; 0: none.
     signal: Arc<AtomicUsize>,
     packets: u64,
-    /// Finds the copies of packets.
-    copies: Option<Copies>,
-    /// The copies are left out.
-    removes_copies: bool,
+    copies: CopyRule,
     /// Writes the packets into a ring, too.
     writer: Option<RecordWriter>,
     /// Makes the writers of parts.
@@ -88,10 +85,6 @@ impl Reader {
     }
 }
 
-/// Bytes in which copies of packets are equal, if they are only counted: headers, and with them checksums of
-/// the whole.
-const COUNTED_BYTES: usize = 256;
-
 impl Captures {
     /// Opens the captures of `input` for this number of workers, and installs the signal handlers. If the
     /// input is an interface, the source does not block. Otherwise a separate thread reads with
@@ -131,20 +124,12 @@ impl Captures {
         memory::check(input)?;
         let signal = Arc::clone(&ender.0);
         let is_live = output::is_live(input);
-        let (copies, removes_copies) = match (input.dedup, input.counts_copies) {
-            (false, true) => (Some(Copies::comparing(COUNTED_BYTES)), false),
-            (removes, _) => (removes.then(Copies::default), removes),
-        };
         if !input.interface.is_empty() {
             let options = link_options(input, &signal, findings)?;
             let links = Links::open(&input.interface, &options, workers);
             let reader = Reader::Links(links.map_err(Failure::new)?);
-            return Ok(Self {
-                loader: options.loader,
-                copies,
-                removes_copies,
-                ..Self::of(reader, is_live, signal)
-            });
+            let copies = CopyRule::of(input);
+            return Ok(Self { loader: options.loader, copies, ..Self::of(reader, is_live, signal) });
         }
         let times = TimeRange {
             first: input.from.map_or(i64::MIN, |time| time.0),
@@ -169,24 +154,21 @@ impl Captures {
             }
             false => Reader::Own(Box::new(reader)),
         };
-        Ok(Self { copies, removes_copies, ..Self::of(reader, is_live, signal) })
+        Ok(Self { copies: CopyRule::of(input), ..Self::of(reader, is_live, signal) })
     }
 
     fn of(reader: Reader, is_live: bool, signal: Arc<AtomicUsize>) -> Self {
-        let (writer, recorder, loader) = (None, None, Loader::default());
-        let (copies, removes_copies, is_cut, is_fixed) = (None, false, false, false);
         Self {
             reader,
             is_live,
             signal,
             packets: 0,
-            copies,
-            removes_copies,
-            writer,
-            recorder,
-            is_cut,
-            loader,
-            is_fixed,
+            copies: CopyRule::Keep,
+            writer: None,
+            recorder: None,
+            is_cut: false,
+            loader: Loader::default(),
+            is_fixed: false,
         }
     }
 
@@ -238,12 +220,7 @@ impl Source for Captures {
             self.is_cut = true;
             return Ok(Poll::End);
         }
-        let source = self.reader.source_mut();
-        let polled = match &mut self.copies {
-            Some(copies) if self.removes_copies => poll_without(source, copies, burst),
-            Some(copies) => source.poll(burst).inspect(|_| copies.count_in(burst)),
-            None => source.poll(burst),
-        };
+        let polled = self.copies.poll(self.reader.source_mut(), burst);
         self.packets += burst.packets.len() as u64;
         if let Some(writer) = &mut self.writer {
             writer.write(burst);
@@ -256,15 +233,15 @@ impl Source for Captures {
         parts: usize,
         idle_max: Option<Duration>,
     ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
-        let mut parts = self.reader.source_mut().split(parts, idle_max)?;
-        if self.removes_copies {
-            let without = |part| Box::new(WithoutCopies { part, copies: Copies::default() });
-            parts = parts.map(|parts| parts.into_iter().map(|part| without(part) as _).collect());
+        let parts = self.reader.source_mut().split(parts, idle_max)?;
+        if self.recorder.is_none() && matches!(self.copies, CopyRule::Keep) {
+            return Ok(parts);
         }
-        let Some(recorder) = &self.recorder else { return Ok(parts) };
-        let recorded =
-            |part| Box::new(RecordedPart { part, writer: recorder.writer() }) as Box<dyn Source + Send>;
-        Ok(parts.map(|parts| parts.into_iter().map(recorded).collect()))
+        let watched = |part| {
+            let writer = self.recorder.as_ref().map(Recorder::writer);
+            Box::new(SourcePart { part, copies: self.copies.of_part(), writer }) as Box<dyn Source + Send>
+        };
+        Ok(parts.map(|parts| parts.into_iter().map(watched).collect()))
     }
 
     fn clock_step(&mut self) -> i64 {
@@ -277,7 +254,7 @@ impl Source for Captures {
 
     fn narrow(&mut self, filters: Option<&Arc<dyn KernelFilters>>) {
         // All packets are recorded, and the kernel would count copies.
-        let filters = filters.filter(|_| self.writer.is_none() && !self.removes_copies);
+        let filters = filters.filter(|_| self.writer.is_none() && !self.copies.removes());
         self.reader.source_mut().narrow(filters);
         if self.is_fixed {
             self.loader.end();
@@ -285,9 +262,9 @@ impl Source for Captures {
     }
 
     fn stats(&self) -> SourceStats {
-        let copies = self.copies.as_ref().map_or(0, Copies::found);
-        let stats = self.reader.source().stats();
-        SourceStats { copies: stats.copies + copies, ..stats }
+        let mut stats = self.reader.source().stats();
+        self.copies.add_to(&mut stats);
+        stats
     }
 }
 

@@ -98,6 +98,7 @@ mod shortage;
 mod shown_rows;
 mod shutdown;
 mod sorter;
+mod source_part;
 mod spec;
 mod stream_columns;
 mod stream_files;
@@ -112,7 +113,6 @@ mod top;
 mod totals;
 mod triggers;
 mod view;
-mod without_copies;
 mod words;
 mod write_bounds;
 

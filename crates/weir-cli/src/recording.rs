@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir::io::Findings;
 use weir::io::ring::recorders::{self, Published};
 use weir::io::ring::{Pages, Ring, SpoolCounters, SpoolFiles, SpoolParams, Spooler, Writer};
-use weir::packet::{Burst, KernelFilters, Poll, Source, SourceError, SourceStats};
+use weir::packet::Burst;
 use weir::{Compiler, PacketClasses, PacketClassifier};
 use weir_guard::{files, secrets};
 
@@ -359,43 +359,5 @@ impl RecordWriter {
         for (writer, class) in std::iter::once(&mut self.rest).chain(&mut self.classes).zip(0..) {
             writer.write_some(burst, |index| classes[index] == class);
         }
-    }
-}
-
-/// A part of a source, whose packets are recorded.
-pub struct RecordedPart {
-    pub part: Box<dyn Source + Send>,
-    pub writer: RecordWriter,
-}
-
-impl Source for RecordedPart {
-    fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
-        let polled = self.part.poll(burst);
-        self.writer.write(burst);
-        polled
-    }
-
-    fn narrow(&mut self, _: Option<&Arc<dyn KernelFilters>>) {
-        // All packets are recorded.
-    }
-
-    fn stats(&self) -> SourceStats {
-        self.part.stats()
-    }
-
-    fn clock_step(&mut self) -> i64 {
-        self.part.clock_step()
-    }
-
-    fn progress(&self) -> (u64, Option<u64>) {
-        self.part.progress()
-    }
-
-    fn split(
-        &mut self,
-        _: usize,
-        _: Option<Duration>,
-    ) -> Result<Option<Vec<Box<dyn Source + Send>>>, SourceError> {
-        Ok(None)
     }
 }

@@ -155,16 +155,19 @@ fn losses(ran: &Ran) {
         let beyond = ran.found.interfaces_beyond;
         note!("weir: {beyond} interfaces beyond the limit: their packets count for the last one");
     }
-    if ran.found.captures_joined > 0 {
-        let joined = ran.found.captures_joined;
-        note!("weir: {joined} captures begin inside a file, behind another capture: they were read, too");
-    }
-    if ran.found.times_beyond > 0 {
-        let beyond = ran.found.times_beyond;
-        note!(
-            "weir: the times of {beyond} packets are beyond the years 1677 to 2262: they have the time of the \
-             packet before"
-        );
+    let counts = [
+        ("copies of packets that were left out (--dedup)", ran.outcome.source.copies_removed),
+        (
+            "captures that begin inside a file, behind another one, and were read, too",
+            ran.found.captures_joined,
+        ),
+        (
+            "packets whose times are beyond the years 1677 to 2262, and that have the time of the packet before",
+            ran.found.times_beyond,
+        ),
+    ];
+    for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+        note!("weir: {what}: {count}");
     }
     if ran.found.files_late > 0 {
         let late = ran.found.files_late;
@@ -311,6 +314,7 @@ pub fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         ("interfaces_beyond", ran.found.interfaces_beyond),
         ("files_late", ran.found.files_late),
         ("copies", ran.outcome.source.copies),
+        ("copies_removed", ran.outcome.source.copies_removed),
         ("captures_joined", ran.found.captures_joined),
         ("times_beyond", ran.found.times_beyond),
         ("options_cut", ran.found.options_cut),

@@ -284,29 +284,37 @@ pub fn names_at(output: &Path, begin: Timestamp) -> impl Iterator<Item = PathBuf
 
 /// The name of an output's file: the time before the ending.
 fn named(output: &Path, time: &str) -> PathBuf {
-    let (stem, ending) = parts_of(output);
-    let mut name = stem;
-    name.push(format!(".{time}"));
-    name.push(ending);
-    output.with_file_name(name)
+    let FileName { mut stem, ending } = FileName::of(output);
+    stem.push(format!(".{time}"));
+    stem.push(ending);
+    output.with_file_name(stem)
 }
 
-/// The name before its ending, and the ending with its dot: `.json`, `.json.gz`.
-fn parts_of(output: &Path) -> (OsString, OsString) {
-    let plain = Compression::stripped(output);
-    let mut ending = OsString::new();
-    let compressed = output.extension().filter(|_| plain != *output);
-    for part in plain.extension().into_iter().chain(compressed) {
-        ending.push(".");
-        ending.push(part);
+/// The parts of a file's name.
+struct FileName {
+    /// The name before its ending.
+    stem: OsString,
+    /// The ending with its dot, and that of a compression: `.json`, `.json.gz`.
+    ending: OsString,
+}
+
+impl FileName {
+    fn of(path: &Path) -> Self {
+        let plain = Compression::stripped(path);
+        let compression = path.extension().filter(|_| plain != *path);
+        let mut ending = OsString::new();
+        for part in plain.extension().into_iter().chain(compression) {
+            ending.push(".");
+            ending.push(part);
+        }
+        Self { stem: plain.file_stem().unwrap_or_default().to_owned(), ending }
     }
-    (plain.file_stem().unwrap_or_default().to_owned(), ending)
 }
 
 /// The files of an output in its directory, each with the time and the number of its name.
 fn files_of(output: &Path) -> Vec<((String, u32), PathBuf)> {
     let directory = output.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (stem, ending) = parts_of(output);
+    let FileName { stem, ending } = FileName::of(output);
     let place = |name: &OsString| {
         let name = name.to_str()?.strip_prefix(stem.to_str()?)?.strip_prefix('.')?;
         place_of(name.strip_suffix(ending.to_str()?)?)

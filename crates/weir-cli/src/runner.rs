@@ -97,7 +97,7 @@ impl Runner<'_> {
             status = ExitCode::from(2);
         }
         let is_unread = report::is_unread(&outcome);
-        if is_unread {
+        if is_unread || found.times_beyond > 0 {
             status = ExitCode::from(2);
         }
         let ran = Ran { outcome, status, is_whole: stopped.is_none() && !is_short, is_unread, found };

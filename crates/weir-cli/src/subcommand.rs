@@ -182,6 +182,8 @@ pub struct QuestionKind {
     /// Whether a question keeps something until later rows, or until the end of the run, beside what its view
     /// keeps.
     pub keeps: fn(&QuestionSpec) -> bool,
+    /// Copies of packets are counted for this type.
+    pub counts_copies: bool,
 }
 
 /// Resolves a question.
@@ -190,7 +192,8 @@ pub type Resolve = fn(&QuestionSpec, &Context<'_>) -> Result<Resolved, Failure>;
 impl QuestionKind {
     /// A type without options of its own, whose answers are rows.
     pub fn new(resolve: Resolve) -> Self {
-        Self { resolve, options: &[], is_capturable: false, own_format: None, keeps: |_| false }
+        let (is_capturable, counts_copies) = (false, false);
+        Self { resolve, options: &[], is_capturable, own_format: None, keeps: |_| false, counts_copies }
     }
 
     /// Rejects options that do not apply to this type.

@@ -148,8 +148,8 @@ impl Rows for SummaryRows {
         let copies = outcome.source.copies;
         if copies > outcome.counters.packet.packets / 20 {
             note!(
-                "weir: {copies} packets are copies of others, as a mirror port of several interfaces or VLANs \
-                 makes them: --dedup leaves them out"
+                "weir: copies of packets, as a mirror port of several interfaces or VLANs makes them: {copies} \
+                 (--dedup leaves them out)"
             );
         }
         let found = self.findings.found();
@@ -162,8 +162,7 @@ impl Rows for SummaryRows {
             ("times_beyond", found.times_beyond),
             ("faults", outcome.errors.len() as u64),
         ];
-        // Copies are not counted for every question.
-        for (name, count) in reader.into_iter().filter(|&(name, count)| name != "copies" || count > 0) {
+        for (name, count) in reader {
             table.row("reader", name, &Row { value: Some(count as f64), ..Row::default() })?;
         }
         Ok(())

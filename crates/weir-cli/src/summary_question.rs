@@ -15,7 +15,6 @@ use weir::{Need, Question, Shape, Stats, Want};
 pub fn command(name: &'static str, about: &'static str, resolve: Resolve) -> Subcommand {
     let run = move |mut args: Ask, all: &[Subcommand]| {
         let spec = with_usual_format(args.spec(name)?);
-        args.input.counts_copies = name == "overview";
         ask::answer_one(&args.input, &spec, args.output.stats, all)
     };
     Subcommand::new(name, about, run)
@@ -23,6 +22,7 @@ pub fn command(name: &'static str, about: &'static str, resolve: Resolve) -> Sub
             own_format: Some(report_lines::FORMAT),
             options: &["color"],
             keeps: |_| true,
+            counts_copies: true,
             ..QuestionKind::new(resolve)
         })
         .in_group(Group::Everyday)

@@ -83,12 +83,12 @@ impl Words {
 /// connection.
 pub fn names_file(word: &OsStr) -> bool {
     let path = Path::new(word);
-    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     let text = word.to_string_lossy();
     word == "-"
         || Endpoint::is_named(path)
         || path.exists() && (!path.is_dir() || text.contains('/') || !is_filter(&text))
-        || CAPTURE_ENDINGS.contains(&ending)
+        || CAPTURE_ENDINGS.contains(&&*ending)
         || is_pattern(&text)
 }
 
@@ -105,7 +105,7 @@ fn is_pattern(word: &str) -> bool {
 
 /// The captures that words name: files, those in a directory, and those with names of a pattern that the
 /// shell did not expand. The files of a directory or pattern come in the order of their names.
-fn expand(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
+pub fn expand(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
     let mut files = vec![];
     for word in words {
         let (path, text) = (Path::new(word), word.to_string_lossy());
@@ -120,9 +120,9 @@ fn expand(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
             files[before..].sort();
             if files.len() == before {
                 let message = format!(
-                    "{} has no captures: files whose names end with {}",
-                    path.display(),
-                    CAPTURE_ENDINGS.map(|ending| format!(".{ending}")).join(", ")
+                    "{} has no captures: files whose names end with .pcap, .pcapng or .cap, which may be \
+                     followed by a number (tcpdump -C) or by .gz, .zst or .lz4",
+                    path.display()
                 );
                 return Err(Failure::new(message));
             }
@@ -139,12 +139,12 @@ fn expand(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
     Ok(files)
 }
 
-/// Whether the name of a file is that of a capture, which may be compressed.
+/// Whether the name of a file is that of a capture, which may be compressed, or be one of a sequence.
 fn is_capture(path: &Path) -> bool {
-    let ending =
-        |path: &Path| path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     let plain = Compression::stripped(path);
-    ending(&plain).is_some_and(|ending| CAPTURE_ENDINGS[..3].contains(&&*ending))
+    let ending = plain.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let ending = ending.trim_end_matches(|c: char| c.is_ascii_digit()).to_ascii_lowercase();
+    CAPTURE_ENDINGS[..3].contains(&&*ending)
 }
 
 /// Whether an input has this name: a file that exists, standard input, or a connection.

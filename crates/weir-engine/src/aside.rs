@@ -14,7 +14,7 @@ use weir_packet::{Block, PacketMeta};
 /// several tunnels.
 const PACKET_BYTES_MAX: usize = 2048;
 
-/// Limit of bytes that the waiting packets of a table, or of a part of one, occupy.
+/// Limit of bytes that the waiting packets of a table occupy.
 const TOTAL_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that a waiting packet costs besides its frame.
@@ -28,6 +28,13 @@ pub(crate) struct AsidePacket {
     pub lookups: u32,
 }
 
+impl AsidePacket {
+    /// Bytes that it costs.
+    pub fn cost(&self) -> usize {
+        self.packet.block.size_bytes() + PACKET_COST
+    }
+}
+
 /// The packets that wait beside the flows of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
@@ -36,18 +43,18 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Lets a packet wait beside a flow. `false` if there is no place for it.
-    pub fn put(&mut self, flow: FlowId, packet: FrameRef<'_>, lookups: u32) -> bool {
+    /// Lets a packet wait beside a flow. Returns the bytes that it costs; `None` if there is no place for it.
+    pub fn put(&mut self, flow: FlowId, packet: FrameRef<'_>, lookups: u32) -> Option<usize> {
         let bytes = packet.bytes.len() + PACKET_COST;
         let is_full = self.waiting.get(&flow).is_some_and(|packets| packets.len() >= ASIDE_MAX.into());
         if is_full || packet.bytes.len() > PACKET_BYTES_MAX || self.bytes + bytes > TOTAL_BYTES_MAX {
-            return false;
+            return None;
         }
         self.bytes += bytes;
         let block = Arc::new(Block::from(packet.bytes.to_vec()));
         let packet = LastPacket { meta: PacketMeta { offset: 0, ..*packet.meta }, block };
         self.waiting.entry(flow).or_default().push_back(AsidePacket { packet, lookups });
-        true
+        Some(bytes)
     }
 
     /// Removes and returns the packets that wait beside a flow, in their order.
@@ -57,8 +64,7 @@ impl Aside {
             return VecDeque::new();
         }
         let packets = self.waiting.remove(&flow).unwrap_or_default();
-        self.bytes -=
-            packets.iter().map(|aside| aside.packet.block.size_bytes() + PACKET_COST).sum::<usize>();
+        self.bytes -= packets.iter().map(AsidePacket::cost).sum::<usize>();
         packets
     }
 }
@@ -71,7 +77,8 @@ mod tests {
     fn packets_wait_in_order_and_within_bounds() {
         let (meta, bytes) = (PacketMeta::default(), [7; 60]);
         let mut aside = Aside::default();
-        let mut put = |flow, bytes: &[u8]| aside.put(FlowId(flow), FrameRef { meta: &meta, bytes }, 0);
+        let mut put =
+            |flow, bytes: &[u8]| aside.put(FlowId(flow), FrameRef { meta: &meta, bytes }, 0).is_some();
         assert!((0..ASIDE_MAX).all(|_| put(1, &bytes)) && !put(1, &bytes));
         assert!(!put(2, &[0; PACKET_BYTES_MAX + 1]));
         let admitted = (2..100_000).take_while(|&flow| put(flow, &bytes)).count();

@@ -23,6 +23,7 @@ use crate::stream::{FlowStreams, Overload};
 use crate::subscriber::TrackedPacket;
 use crate::table::{Birth, FlowId, OwnedHeader};
 use crate::tables::{SharedState, TableState, TailFlow, held_bytes};
+use crate::tags::Candidate;
 use crate::timeouts::Timeouts;
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
@@ -60,10 +61,18 @@ pub(crate) struct Flows {
     wants_streams: bool,
     /// Flows that may hold memory besides their entry.
     pub(crate) holders: Holders,
-    /// Bytes of `outer`, and of second keys.
+    /// Bytes of `outer`, of second keys, and of packets that wait beside flows.
     pub(crate) beside_bytes: usize,
     /// The connections that the kernel has.
     pub(crate) taken_over: TakenOver,
+}
+
+/// A flow that a packet may join: its program is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joining {
+    pub flow: FlowHit,
+    /// The number of tags tried.
+    pub next: usize,
 }
 
 /// The result of looking up the flow that a program requests.
@@ -270,21 +279,20 @@ impl Flows {
     }
 
     /// A flow with other tags that the packet may join, if no flow has the key that its program requests;
-    /// the program is then asked. `from`: the number of tags tried before. Returns the number of those
-    /// tried now, too.
+    /// the program is then asked. `from`: the number of tags tried before.
     #[inline]
-    pub fn joinable(&mut self, k: &Continuation, from: usize, time: i64) -> Option<(FlowHit, usize)> {
+    pub fn joinable(&mut self, k: &Continuation, from: usize, time: i64) -> Option<Joining> {
         let table = Table(k.table);
         let state = &mut self.tables[table.index()];
         let (at, place) = state.layout.joining_at?;
         let mut from = from;
-        let (id, next) = loop {
-            let (id, next) = state.tags.candidate(&state.flows, k.key(), place, from)?;
-            let (header, data) = state.flows.entry(id);
+        let Candidate { flow: id, next } = loop {
+            let candidate = state.tags.candidate(&state.flows, k.key(), place, from)?;
+            let (header, data) = state.flows.entry(candidate.flow);
             if time.saturating_sub(header.last_time).saturating_abs() <= state.layout.timeouts.ns(data) {
-                break (id, next);
+                break candidate;
             }
-            from = next;
+            from = candidate.next;
         };
         self.beside_bytes += state.tags.join(k.key(), id)?;
         let (header, data) = state.flows.entry_mut(id);
@@ -296,7 +304,7 @@ impl Flows {
         if self.taken_over.is_possible() {
             self.take_back(flow.flow());
         }
-        Some((flow, next))
+        Some(Joining { flow, next })
     }
 
     /// The program has found that the packet does not join the flow.
@@ -321,19 +329,22 @@ impl Flows {
     /// try then.
     pub fn put_aside(&mut self, found: FlowHit, packet: Option<FrameRef<'_>>, lookups: u32) -> bool {
         let state = &mut self.tables[found.table().index()];
-        let has_put = packet.is_some_and(|packet| state.aside.put(found.id(), packet, lookups));
+        let bytes = packet.and_then(|packet| state.aside.put(found.id(), packet, lookups));
+        self.beside_bytes += bytes.unwrap_or(0);
         let (header, data) = state.flows.entry_mut(found.id());
         header.last_time = self.before;
         if let Some(at) = state.layout.aside_at {
-            data[at] = if has_put { data[at] & !ASIDE_NEW } else { ASIDE_MAX };
+            data[at] = if bytes.is_some() { data[at] & !ASIDE_NEW } else { ASIDE_MAX };
         }
-        has_put
+        bytes.is_some()
     }
 
     /// Removes and returns the packets that wait beside a flow.
     #[inline]
     pub fn take_aside(&mut self, flow: FlowRef) -> VecDeque<AsidePacket> {
-        self.tables[flow.table.index()].aside.take(flow.id)
+        let waited = self.tables[flow.table.index()].aside.take(flow.id);
+        self.beside_bytes -= waited.iter().map(AsidePacket::cost).sum::<usize>();
+        waited
     }
 
     /// Creates the flow that a program requests. If the table is full, returns the flow that has to end
@@ -798,7 +809,7 @@ impl Flows {
         }
         let FlowRef { table, id, .. } = flow;
         let state = &mut self.tables[table.index()];
-        drop(state.aside.take(id));
+        self.beside_bytes -= state.aside.take(id).iter().map(AsidePacket::cost).sum::<usize>();
         self.beside_bytes -= state.tags.forget(id);
         if let Some(sequence) = state.layout.sequence {
             let data = state.flows.entry_mut(id).1;

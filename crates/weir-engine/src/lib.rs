@@ -21,6 +21,8 @@
 //!   kernel. [`kernel_plan`]: what a plan knows of them.
 //! * [`row_account`]: how many bytes of rows the sessions of a connection may have.
 //! * [`oddities`]: what was odd about each connection.
+//! * `aside`: packets that wait beside a flow for the one that follows.  `tags`: flows whose directions have
+//!   different tags.
 //! * `replay_host`: a packet that is read again, for the messages of a flow that ends.
 //! * `change`: changes the program between two bursts.
 //! * [`counters`]: the outcome of every packet; the counters add up.  [`memory`]: memory by its owner.

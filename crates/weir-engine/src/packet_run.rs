@@ -12,7 +12,7 @@ use crate::effects::{Effects, OverFlow};
 use crate::flow::EndReason;
 use crate::flow_hit::FlowHit;
 use crate::flow_ref::FlowRef;
-use crate::flows::{Flows, Lookup};
+use crate::flows::{Flows, Joining, Lookup};
 use crate::host::{Origin, TailHost};
 use crate::nesting::Nesting;
 use crate::packet_ctx::PacketCtx;
@@ -60,10 +60,19 @@ pub(crate) struct Place {
     lookups: u32,
     /// Flows that the program has looked up.
     found: u32,
-    /// The flow found last ended because the packet restarts it: the flow that follows may exist already.
-    is_restarted: bool,
-    /// A flow with other tags that the packet may join, and the number of tags tried.
-    joining: Option<(FlowRef, usize)>,
+    restarting: Restarting,
+}
+
+/// What a restart means that the program requests next.
+#[derive(Debug, Clone, Copy, Default)]
+enum Restarting {
+    /// The flow found last ends.
+    #[default]
+    Found,
+    /// That flow has ended. The flow that follows exists if packets waited beside the old one.
+    Ended,
+    /// The packet does not join this flow, if the program has not agreed.
+    Asked(Joining),
 }
 
 /// The reading of a packet that was kept, when a flow ends: of the last packet of that flow, for the messages
@@ -146,6 +155,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
             let flow = match self.lane.step {
                 Step::Done(reason) => return Advance::Through(reason),
                 _ if self.place.lookups == self.flows.lookups_max() => {
+                    self.stay_apart();
                     return Advance::Stopped(Some(DropReason::NestingLimit));
                 }
                 step if self.is_retraced() => {
@@ -174,7 +184,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     /// Looks up the flow that the program requests, or creates it.
     #[inline]
     fn look_up(&mut self) -> Result<FlowHit, Advance> {
-        self.place.joining = None;
+        self.place.restarting = Restarting::Found;
         self.place.found += 1;
         let Lane { k, likely, .. } = &mut *self.lane;
         // The head's caller has hashed the first key of a packet, unless the packet is read again.
@@ -228,9 +238,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
     #[inline]
     fn join_or_make(&mut self, from: usize) -> Result<FlowHit, Advance> {
         match self.flows.joinable(&self.lane.k, from, self.at.packet.time.0) {
-            Some((flow, next)) => {
-                self.place.joining = Some((flow.flow(), next));
-                Ok(flow)
+            Some(joining) => {
+                self.place.restarting = Restarting::Asked(joining);
+                Ok(joining.flow)
             }
             None => self.make(),
         }
@@ -240,23 +250,35 @@ impl<S: Subscriber> PacketRun<'_, S> {
     /// beside the old flow have begun.
     fn restart(&mut self) -> Result<FlowHit, Advance> {
         self.flows.take_part(&self.lane.k);
-        if let Some((flow, next)) = self.place.joining.take()
-            && self.flows.is_asked_to_join(flow)
-        {
-            self.flows.stays_apart(flow);
+        if let Some(next) = self.stay_apart() {
             let flow = self.join_or_make(next)?;
             return Ok(self.replace(flow));
         }
-        if !self.place.is_restarted
+        if !matches!(self.place.restarting, Restarting::Ended)
             && let Some(old) = self.flows.restarted(&self.lane.k)
         {
-            self.place.is_restarted = true;
+            self.place.restarting = Restarting::Ended;
             self.lane.likely = None;
             return Err(Advance::Ends(old, EndReason::Restart));
         }
         let flow = self.find_or_make()?;
-        self.place.is_restarted = false;
+        if matches!(self.place.restarting, Restarting::Ended) {
+            self.place.restarting = Restarting::Found;
+        }
         Ok(self.replace(flow))
+    }
+
+    /// If the program was asked whether the packet joins a flow, and has not agreed: lets that flow be as it
+    /// was. Returns the number of tags tried.
+    fn stay_apart(&mut self) -> Option<usize> {
+        let Restarting::Asked(Joining { flow, next }) = self.place.restarting else { return None };
+        self.place.restarting = Restarting::Found;
+        let flow = flow.flow();
+        let is_asked = self.flows.is_live(flow) && self.flows.is_asked_to_join(flow);
+        is_asked.then(|| {
+            self.flows.stays_apart(flow);
+            next
+        })
     }
 
     /// Records that the packet belongs to this flow, and not to the one found last.

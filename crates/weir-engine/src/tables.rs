@@ -318,7 +318,8 @@ pub(crate) struct SharedState<'a> {
     pub sequences: &'a mut Reassembler,
     pub messages: &'a mut Messages,
     pub holders: &'a mut Holders,
-    /// Bytes of the lists of connections around connections, and of second keys.
+    /// Bytes of the lists of connections around connections, of second keys, and of packets that wait beside
+    /// flows.
     pub beside_bytes: usize,
 }
 

@@ -15,6 +15,13 @@ const RECENT_MAX: usize = 16;
 /// Limit of second keys of a table.
 const JOINED_MAX: usize = 1 << 16;
 
+/// A flow that a packet with other tags may join.
+pub(crate) struct Candidate {
+    pub flow: FlowId,
+    /// The number of the tags to be tried next.
+    pub next: usize,
+}
+
 /// The tags of a table's flows.
 #[derive(Debug, Default)]
 pub(crate) struct Tags {
@@ -49,8 +56,7 @@ impl Tags {
         if self.by_key.is_empty() { None } else { self.by_key.get(key).copied() }
     }
 
-    /// A flow with the ends of `key` and other recent tags, from those numbered `from` on, and the number of
-    /// the next tags.
+    /// A flow with the ends of `key` and other recent tags, from those numbered `from` on.
     #[inline]
     pub fn candidate(
         &self,
@@ -58,28 +64,20 @@ impl Tags {
         key: &[u64],
         place: KeyPlace,
         from: usize,
-    ) -> Option<(FlowId, usize)> {
-        if self.recent.len() < 2 && self.recent.first().is_none_or(|&only| only == place.low(key)) {
+    ) -> Option<Candidate> {
+        let own = place.low(key);
+        // Usually all packets have the same tags, or none.
+        if self.recent.iter().all(|&tags| tags == own) {
             return None;
         }
-        self.candidate_among(flows, key, place, from)
-    }
-
-    fn candidate_among(
-        &self,
-        flows: &FlowTable,
-        key: &[u64],
-        place: KeyPlace,
-        from: usize,
-    ) -> Option<(FlowId, usize)> {
-        let (own, mut other) = (place.low(key), key.to_vec());
+        let mut other = key.to_vec();
         for (at, &tags) in self.recent.iter().enumerate().skip(from) {
             place.set_low(&mut other, tags);
             if tags != own
-                && let Some(id) = flows.find(&other, flows.hash(&other), None)
-                && !self.keys.contains_key(&id)
+                && let Some(flow) = flows.find(&other, flows.hash(&other), None)
+                && !self.keys.contains_key(&flow)
             {
-                return Some((id, at + 1));
+                return Some(Candidate { flow, next: at + 1 });
             }
         }
         None

@@ -1,10 +1,13 @@
-//! Copies of packets: a mirror port that shows several interfaces, or several VLANs, delivers a packet once
-//! for each interface that it passes.
+//! Copies of packets. A mirror port that shows several interfaces or VLANs delivers a packet several times:
+//! once for each interface or VLAN that the packet passes.
 //!
-//! A packet is a copy if an earlier one within some milliseconds has the same IP packet, but for the fields
-//! that routers change: the time to live (hop limit) and the checksum of the IPv4 header. Link headers, VLAN
-//! tags and padding do not count. A retransmission is no copy: it comes later, and has another identification
-//! or timestamp. Packets that are not IP are copies if their frames are equal.
+//! A packet is a copy if an equal packet came at most [`COPIES_WITHIN_NS`] before. Two packets are equal if
+//! their IP packets are equal, except for the two fields that each router changes: the time to live (in IPv6
+//! the hop limit), and the checksum of the IPv4 header. Link headers, VLAN tags and padding are not compared.
+//! Frames without IP are equal if all their bytes are.
+//!
+//! A retransmission is usually no copy: it comes later, or has another identification (IPv4) or timestamp
+//! (TCP).
 
 use crate::{Burst, LinkType, PacketMeta};
 use std::collections::{HashMap, VecDeque};

@@ -66,7 +66,7 @@ link_types! {
     WIRESHARK_UPPER_PDU = 252, "data that Wireshark exported";
     PKTAP = 258, "packets with their process, of macOS";
     LINUX_SLL2 = 276, "Linux cooked capture v2";
-    DSA_TAG_BRCM = 281, "Ethernet with Broadcom's switch tag before the EtherType";
+    DSA_TAG_BRCM = 281, "Ethernet, with the tag of a Broadcom switch between the addresses and the EtherType";
     DSA_TAG_BRCM_PREPEND = 282, "Ethernet behind Broadcom's switch tag";
     IEEE802_15_4_TAP = 283, "802.15.4 behind metadata";
     DSA_TAG_DSA = 284, "Ethernet with Marvell's switch tag";

@@ -119,8 +119,10 @@ pub struct SourceStats {
     pub missing: u64,
     /// Packets that left the ring of a recorder before they were read.
     pub overtaken: u64,
-    /// Copies of packets ([`Copies`](crate::Copies)) that were found, and left out if that was asked for.
+    /// Copies of packets ([`Copies`](crate::Copies)) that were counted.
     pub copies: u64,
+    /// Copies of packets that were left out.
+    pub copies_removed: u64,
     /// What became of datagrams, if packets come in datagrams.
     pub datagrams: DatagramStats,
     /// How often the kernel got another part of a split source for new pairs of hosts with some hash, because
@@ -150,6 +152,7 @@ impl SourceStats {
         self.missing += other.missing;
         self.overtaken += other.overtaken;
         self.copies += other.copies;
+        self.copies_removed += other.copies_removed;
         self.datagrams.add(other.datagrams);
         self.places_moved += other.places_moved;
         self.pairs_moved += other.pairs_moved;

@@ -8,7 +8,8 @@ use crate::traces::sums::internet;
 const NEAR: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const FAR: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-/// An IEEE 802.3 frame: a length in place of the EtherType, padded to 60 bytes.
+/// An IEEE 802.3 frame: the field of the EtherType holds the length of the payload, and the frame is padded
+/// to 60 bytes.
 fn ieee8023(payload: &[u8]) -> Vec<u8> {
     let mut frame = ethernet(payload.len() as u16, payload);
     frame.resize(frame.len().max(60), 0);

@@ -9,6 +9,7 @@ use crate::recording::{ApiParams, RecordingParams};
 use crate::spec::QuestionSpec;
 use crate::subcommand::{Group, Subcommand};
 use crate::thresholds::Around;
+use crate::words;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -169,6 +170,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     let Args { ring, name, spool, spool_size, spool_age, keep, mut input, .. } = args;
     let Args { trigger: triggers, threshold: thresholds, rules, around, dumps, dumps_max, api, .. } = args;
     let Args { api_token_file, page, .. } = args;
+    input.read = words::expand(&input.read)?;
     if input.interface.is_empty() && input.read.is_empty() {
         return Err(Failure::new("no input: name an interface, as in `weir record -i eth0`"));
     }

@@ -9,7 +9,7 @@ use crate::file_options::Completable;
 use crate::reload::{self, ReadAgain, Reload};
 use crate::spec::{QuestionSpec, Stdout};
 use crate::subcommand::{Group, Subcommand};
-use crate::{input, output};
+use crate::{input, output, words};
 use clap::{ArgMatches, Args as ClapArgs, Command, FromArgMatches};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -231,6 +231,7 @@ fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
             }
         }
     }
+    args.input.read = words::expand(&args.input.read)?;
     if args.input.read.is_empty() && args.input.interface.is_empty() {
         return Err(Failure::new(
             "no input: give -r FILE or -i INTERFACE, or `read = [\"FILE\"]` or `interface = [\"eth0\"]` in the file of questions",

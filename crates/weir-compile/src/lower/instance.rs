@@ -454,9 +454,7 @@ impl Lower<'_> {
 
     /// Answers whether a packet with other tags belongs to the instance, if the engine asks.
     fn lower_join(&mut self, id: LayerId, context: &FlowContext) {
-        if !context.two_sided || !self.has_tags(id) {
-            return;
-        }
+        let Some(join) = self.layer(id).protocol.join.as_ref().filter(|_| self.has_tags(id)) else { return };
         let (flow, var) = (context.flow, self.engine_var(context.table, EngineVar::Wants));
         let (asked, joins, stays, on) = (self.b.block(), self.b.block(), self.b.block(), self.b.block());
         let wants = self.b.one(Op::Get { flow, var, side: None });
@@ -466,10 +464,7 @@ impl Lower<'_> {
         self.b.branch(is_asked, asked, on);
         self.b.seal(asked);
         self.b.switch_to(asked);
-        let holds = match &self.layer(id).protocol.join {
-            Some(join) => self.truth(id, join),
-            None => self.b.bool(false),
-        };
+        let holds = self.truth(id, join);
         self.b.branch(holds, joins, stays);
         self.b.seal(joins);
         self.b.seal(stays);

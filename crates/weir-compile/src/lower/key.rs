@@ -205,14 +205,25 @@ impl Lower<'_> {
         KeyLayout::of(parts)
     }
 
-    /// Whether a layer, or a layer that occurs below it, adds values to the context of its instances.
+    /// Whether a layer, or a layer that occurs below it, adds values to the context of its instances, or tags
+    /// that distinguish them as well, because no packet with other tags joins them.
     fn has_context(&self, id: LayerId) -> bool {
-        self.stack.by_interface || self.has_below(id, |protocol| !protocol.context.is_empty())
+        self.stack.by_interface
+            || self.has_below(id, |protocol| !protocol.context.is_empty())
+            || self.is_tagged(id) && !self.joins(id)
     }
 
-    /// Whether a layer, or a layer that occurs below it, adds tags to its instances.
+    /// Whether the instances of a layer have tags, and packets with other tags may join them.
     pub(super) fn has_tags(&self, id: LayerId) -> bool {
+        self.is_tagged(id) && self.joins(id)
+    }
+
+    fn is_tagged(&self, id: LayerId) -> bool {
         self.has_below(id, |protocol| !protocol.tags.is_empty())
+    }
+
+    fn joins(&self, id: LayerId) -> bool {
+        self.layer(id).protocol.join.is_some()
     }
 
     fn has_below(&self, id: LayerId, adds: impl Fn(&model::Protocol) -> bool) -> bool {
@@ -259,10 +270,28 @@ impl Lower<'_> {
             parts.push((TAGS_BITS, vec![tags]));
         }
         if self.has_context(id) {
-            let context = self.b.read(self.below[BELOW_CONTEXT].0);
+            let context = self.lower_whole_context(id);
             parts.push((CONTEXT_BITS, vec![context]));
         }
         (self.pack_words(parts), swap)
+    }
+
+    /// The context of a layer's instances, with the tags if nothing joins them. The context alone is 0 if no
+    /// layer below adds to it; likewise the tags.
+    fn lower_whole_context(&mut self, id: LayerId) -> Value {
+        let read =
+            |l: &mut Self, name| l.below.get(name).map(|&(variable, _)| variable).map(|one| l.b.read(one));
+        let context = read(self, BELOW_CONTEXT);
+        let tags = if self.is_tagged(id) && !self.joins(id) { read(self, BELOW_TAGS) } else { None };
+        match (context, tags) {
+            (Some(context), Some(tags)) => {
+                let factor = self.b.int(CONTEXT_FACTOR);
+                let product = self.b.binary(BinaryOp::Mul, context, factor);
+                self.b.binary(BinaryOp::Add, product, tags)
+            }
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => self.b.int(0),
+        }
     }
 
     /// As [`lower_key`](Self::lower_key), but without context and tags.

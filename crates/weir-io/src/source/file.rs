@@ -134,6 +134,12 @@ impl OpenFile {
                 Stop::Need(need) => need,
             };
             if !fill_window(&mut self.window, &mut self.feed, need, burst, self.is_connection)? {
+                if let Walker::Pcap(walker, _) = &mut self.walker
+                    && !walker.is_at_end
+                {
+                    walker.is_at_end = true;
+                    continue;
+                }
                 return match self.window.unread().len() {
                     0 => Ok(false),
                     there => Err(input::explain_end(there, need, self.is_connection)),

@@ -40,6 +40,43 @@ pub struct Found {
     pub is_followed: bool,
 }
 
+/// What a reader counts besides packets, in the terms of [`Found`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub blocks_skipped: u64,
+    pub interfaces_beyond: u64,
+    pub files_late: u64,
+    pub options_cut: u64,
+    pub captures_joined: u64,
+    pub times_beyond: u64,
+}
+
+impl Counts {
+    /// What was counted since there were `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            blocks_skipped: self.blocks_skipped - before.blocks_skipped,
+            interfaces_beyond: self.interfaces_beyond - before.interfaces_beyond,
+            files_late: self.files_late - before.files_late,
+            options_cut: self.options_cut - before.options_cut,
+            captures_joined: self.captures_joined - before.captures_joined,
+            times_beyond: self.times_beyond - before.times_beyond,
+        }
+    }
+}
+
+impl Found {
+    /// Adds what was counted.
+    pub(crate) fn add(&mut self, counts: Counts) {
+        self.blocks_skipped += counts.blocks_skipped;
+        self.interfaces_beyond += counts.interfaces_beyond;
+        self.files_late += counts.files_late;
+        self.options_cut += counts.options_cut;
+        self.captures_joined += counts.captures_joined;
+        self.times_beyond += counts.times_beyond;
+    }
+}
+
 /// The findings of a reader so far, shared with the pcapng writers of its packets. Clones share the same
 /// data.
 #[derive(Debug, Clone, Default)]

@@ -8,7 +8,7 @@
 
 use super::CaptureReader;
 use super::ahead::Ahead;
-use super::findings::{Carried, Findings};
+use super::findings::{Carried, Counts, Findings};
 use super::input::InputCounts;
 use super::interface::Interface;
 use super::order::Turn;
@@ -42,8 +42,8 @@ struct PartFound {
     /// Interfaces found since the last reading.
     interfaces: Vec<Interface>,
     carried: Carried,
-    /// Skipped blocks, interfaces beyond the limit, late files, cut options: so far.
-    counts: [u64; 6],
+    /// So far.
+    counts: Counts,
 }
 
 /// The result of a look for packets.
@@ -83,7 +83,7 @@ struct Part {
     has_ended: bool,
     /// For each of its interfaces, the number in the run.
     interfaces: Vec<u16>,
-    counts: [u64; 6],
+    counts: Counts,
     progress: (u64, Option<u64>),
     thread: Option<JoinHandle<()>>,
 }
@@ -125,7 +125,7 @@ impl Inputs {
                 heard_at: now,
                 has_ended: false,
                 interfaces: vec![],
-                counts: [0; 6],
+                counts: Counts::default(),
                 progress,
                 thread: Some(thread),
             })
@@ -214,15 +214,10 @@ impl Inputs {
             part.interfaces.push(u16::try_from(self.interfaces - 1).unwrap_or(u16::MAX));
         }
         let before = std::mem::replace(&mut part.counts, counts);
-        let [blocks, interfaces, files, options, captures, times] =
-            [0, 1, 2, 3, 4, 5].map(|count| counts[count] - before[count]);
+        let new = counts.since(before);
         self.findings.tell(|found| {
-            found.blocks_skipped += blocks;
-            found.interfaces_beyond += interfaces + beyond;
-            found.files_late += files;
-            found.options_cut += options;
-            found.captures_joined += captures;
-            found.times_beyond += times;
+            found.add(new);
+            found.interfaces_beyond += beyond;
         });
     }
 
@@ -340,16 +335,7 @@ fn read(mut reader: CaptureReader, sender: SyncSender<Reading>, bell: &SyncSende
 fn found_by(reader: &CaptureReader, told: &mut usize) -> PartFound {
     let interfaces = reader.interfaces()[*told..].to_vec();
     *told += interfaces.len();
-    let [captures, times] = reader.oddities();
-    let counts = [
-        reader.blocks_skipped(),
-        reader.interfaces_beyond(),
-        reader.files_late(),
-        reader.options_cut(),
-        captures,
-        times,
-    ];
-    PartFound { interfaces, carried: reader.findings().take_carried(), counts }
+    PartFound { interfaces, carried: reader.findings().take_carried(), counts: reader.counted() }
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ mod walk;
 mod window;
 
 pub use attended::Attended;
+use findings::Counts;
 pub use findings::{Findings, Following, Found};
 pub use interface::{Description, Interface, TimeResolution};
 pub use mark::Mark;
@@ -89,8 +90,9 @@ pub struct CaptureReader {
     spare: Option<Window>,
     block_bytes: usize,
     run: Run,
-    /// Counts that were published in the findings.
-    told: [u64; 7],
+    /// Interfaces and counts that were published in the findings.
+    told_interfaces: usize,
+    told: Counts,
     /// Packets delivered.
     packets: u64,
     counts: InputCounts,
@@ -152,7 +154,8 @@ impl CaptureReader {
             spare: None,
             block_bytes: window::BLOCK_BYTES,
             run: Run::default(),
-            told: [0; 7],
+            told_interfaces: 0,
+            told: Counts::default(),
             packets: 0,
             counts: InputCounts::default(),
             followed: None,
@@ -288,14 +291,17 @@ impl CaptureReader {
         self.run.interfaces_beyond
     }
 
-    /// Sections and interfaces that lost options.
-    fn options_cut(&self) -> u64 {
-        self.run.options_cut
-    }
-
-    /// Captures that begin inside a file, and packets whose times are beyond the range.
-    fn oddities(&self) -> [u64; 2] {
-        [self.run.captures_joined, self.run.times_beyond]
+    /// What was counted besides packets.
+    fn counted(&self) -> Counts {
+        let Self { run, waiting, .. } = self;
+        Counts {
+            blocks_skipped: run.blocks_skipped,
+            interfaces_beyond: run.interfaces_beyond,
+            files_late: waiting.late,
+            options_cut: run.options_cut,
+            captures_joined: run.captures_joined,
+            times_beyond: run.times_beyond,
+        }
     }
 
     /// Files whose turn came while 64 others were open: they had to wait, and their packets come late.
@@ -311,42 +317,17 @@ impl CaptureReader {
     /// Publishes what was found since the last call.
     fn tell(&mut self) {
         self.run.findings.carry(&mut self.run.carried);
-        let Self { run, waiting, .. } = self;
-        let counts = [
-            run.interfaces.len() as u64,
-            run.blocks_skipped,
-            run.interfaces_beyond,
-            waiting.late,
-            run.options_cut,
-            run.captures_joined,
-            run.times_beyond,
-        ];
-        if self.told == counts {
+        let (interfaces, counts) = (self.run.interfaces.len(), self.counted());
+        if self.told_interfaces == interfaces && self.told == counts {
             return;
         }
-        self.told = counts;
+        self.told_interfaces = interfaces;
+        let new = counts.since(std::mem::replace(&mut self.told, counts));
+        let run = &self.run;
         run.findings.tell(|found| {
             let told = found.interfaces.len();
             found.interfaces.extend_from_slice(&run.interfaces[told..]);
-            let [
-                _,
-                blocks_skipped,
-                interfaces_beyond,
-                files_late,
-                options_cut,
-                captures_joined,
-                times_beyond,
-            ] = counts;
-            *found = Found {
-                interfaces: std::mem::take(&mut found.interfaces),
-                blocks_skipped,
-                interfaces_beyond,
-                files_late,
-                options_cut,
-                captures_joined,
-                times_beyond,
-                ..Found::default()
-            };
+            found.add(new);
         });
     }
 

@@ -40,8 +40,9 @@ enum LengthOrder {
     Unsure,
 }
 
-/// Zero bytes that are no records: as long as two headers of records.
-const ZEROS: usize = 2 * RECORD_HEADER_BYTES;
+/// Bytes that tell what a record without captured bytes is: so many zeros are no records, and the header of
+/// another file is shorter.
+const DOUBTED_BYTES: usize = 2 * RECORD_HEADER_BYTES;
 
 /// Reads the records of one pcap file.
 #[derive(Debug)]
@@ -54,6 +55,8 @@ pub(crate) struct Walker {
     order: LengthOrder,
     link: LinkType,
     pub(crate) interface: u16,
+    /// No bytes follow those that a walk receives.
+    pub(crate) is_at_end: bool,
 }
 
 /// Whether a file with these first bytes is a pcap file.
@@ -127,6 +130,7 @@ pub(crate) fn open(first: &[u8], run: &mut Run) -> Result<(Walker, usize), Fault
         order,
         link,
         interface,
+        is_at_end: false,
     };
     Ok((walker, header_bytes))
 }
@@ -165,9 +169,9 @@ impl Walker {
             }
             // Most often one comparison: records without bytes are rare.
             if (captured as usize).wrapping_sub(1) >= self.captured_bytes_max
-                && let Some(fault) = self.doubted(captured, &bytes[at..])
+                && let Some(stop) = self.doubted(captured, &bytes[at..])
             {
-                break Stop::Fault(fault);
+                break stop;
             }
             let offset = at + self.record_header_bytes;
             let end = offset + captured as usize;
@@ -204,17 +208,20 @@ impl Walker {
 
     /// Why a record that claims no bytes, or too many, is none. `bytes` begin with the record.
     #[cold]
-    fn doubted(&self, captured: u32, bytes: &[u8]) -> Option<Fault> {
-        if captured == 0 {
-            if begins(bytes) {
-                return Some(Fault::corrupt("another capture begins here"));
-            }
-            // Preallocated, or lost in a crash: no packet is empty, has no length and was sent in 1970.
-            let is_filled = bytes.len() >= ZEROS && bytes[..ZEROS].iter().all(|byte| *byte == 0);
-            return is_filled
-                .then(|| Fault::corrupt("zeros in place of a record: the file is damaged from here on"));
+    fn doubted(&self, captured: u32, bytes: &[u8]) -> Option<Stop> {
+        if captured > 0 {
+            return Some(Stop::Fault(self.too_much(captured)));
         }
-        Some(self.too_much(captured))
+        if bytes.len() < DOUBTED_BYTES && !self.is_at_end {
+            return Some(Stop::Need(DOUBTED_BYTES));
+        }
+        if begins(bytes) {
+            return Some(Stop::Fault(Fault::corrupt("another capture begins here")));
+        }
+        // Preallocated, or lost in a crash: no packet is empty, has no length and was sent in 1970.
+        let is_filled = bytes.len() >= DOUBTED_BYTES && bytes[..DOUBTED_BYTES].iter().all(|byte| *byte == 0);
+        let zeros = "zeros in place of a record: the file is damaged from here on";
+        is_filled.then(|| Stop::Fault(Fault::corrupt(zeros)))
     }
 
     fn too_much(&self, captured: u32) -> Fault {

@@ -353,6 +353,21 @@ fn compressed_captures_are_told_by_their_magic() {
     }
 }
 
+/// The second header, and the zeros, lie at any place of a block.
+#[test]
+fn joined_captures_and_zeros_are_found_at_the_ends_of_blocks() {
+    let (first, second) = (plain_pcap(&[7, 0, 40, 0]), plain_pcap(&[0, 9]));
+    let joined = [&first[..], &second].concat();
+    let filled = [&first[..], &[0; 100]].concat();
+    for block_bytes in 64..300 {
+        let (got, errors, source) = drain(reader(&joined).with_block_bytes(block_bytes));
+        assert_eq!((got.len(), errors.len()), (6, 0), "blocks of {block_bytes}");
+        assert_eq!(source.counted().captures_joined, 1);
+        let (got, errors, _) = drain(reader(&filled).with_block_bytes(block_bytes));
+        assert_eq!((got.len(), errors.len()), (4, 1), "blocks of {block_bytes}");
+    }
+}
+
 #[test]
 fn frames_to_be_skipped_say_nothing() {
     let whole = plain_pcap(&vec![333; 50]);

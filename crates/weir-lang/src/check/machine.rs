@@ -205,6 +205,10 @@ impl Checker<'_> {
             _ => self.find_state(&tree.to).map(Target::State),
         };
         let is_elsewhere = to.is_some_and(Target::is_elsewhere);
+        if to == Some(Target::Aside) && !self.scope.two_sided {
+            let help = "give it `instance (…) <-> (…)`";
+            self.error(codes::MISSING_CLAUSE, "`aside` needs an instance with two sides", tree.to.span, help);
+        }
         let (condition, always) = match &tree.condition {
             Some(condition) => {
                 let value = self.resolver(Place::Transition).condition(condition);

@@ -11,6 +11,10 @@ use crate::{Direction, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
+/// Types of records and questions (RFC 1035, sections 3.2.2 and 3.2.3).
+const CNAME: u16 = 5;
+const ANY: u16 = 255;
+
 /// A query with its answer. At least one of them is present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsTransaction {
@@ -42,8 +46,8 @@ impl DnsTransaction {
         if questions.len() < 2 {
             return questions.first();
         }
-        let of_type = |record: &Record, asked: &Question| matches!(asked.kind, kind if kind == record.kind || kind == 255);
-        let is_alias = |record: &Record| record.kind == 5;
+        let of_type = |record: &Record, asked: &Question| [record.kind, ANY].contains(&asked.kind);
+        let is_alias = |record: &Record| record.kind == CNAME;
         let find = |fits: &dyn Fn(&Record, &Question) -> bool| {
             let mut answers = self.answers().iter();
             answers.find_map(|record| {

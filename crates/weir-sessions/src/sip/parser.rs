@@ -159,7 +159,8 @@ impl Side {
 }
 
 impl SipParser {
-    /// Takes the message whose description of media has ended, also without a last line end.
+    /// Ends the description of media (SDP) of a message, whose last line may lack its line end, and takes the
+    /// message.
     fn end_media(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
         let side = &mut self.sides[from as usize];
         if !std::mem::take(&mut side.is_in_media) {

@@ -1,5 +1,5 @@
-//! Which captures a command line names, and what is in them: directories, patterns, joined files, damage,
-//! copies.
+//! The captures that a command line names: directories, and patterns that the shell did not expand. What
+//! these captures hold: a second capture in one file, damage, copies of packets.
 
 use crate::cli::{answer, example, scratch, text, weir};
 use std::fs;
@@ -89,7 +89,7 @@ fn times_beyond_the_range_are_counted() {
     bytes[at + 12..at + 16].copy_from_slice(&[0xff; 4]);
     fs::write(&pcapng, bytes).expect("room");
     let (status, count, said) = count(&[pcapng.to_str().unwrap()]);
-    assert!((status, count) == (Some(0), 2738) && said.contains("times of 1 packets"), "{said}");
+    assert!((status, count) == (Some(2), 2738) && said.contains("time of the packet before: 1"), "{said}");
 }
 
 /// Each packet of the capture, and again behind a router, in a VLAN.
@@ -134,6 +134,6 @@ fn copies_of_a_mirror_port_are_left_out_on_request() {
         }
     }
     let said = text(&weir(&[twice]).stderr);
-    assert!(said.contains("copies of others") && said.contains("--dedup"), "{said}");
+    assert!(said.contains("copies of packets") && said.contains("--dedup"), "{said}");
     assert_eq!(text(&weir(&[once]).stderr), "");
 }

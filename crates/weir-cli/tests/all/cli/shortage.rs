@@ -4,7 +4,7 @@ use crate::cli::{scratch, text};
 use std::process::Command;
 use weir_testing::frames::{ACK, PSH, ethernet, ipv4, pcap, tcp};
 
-/// A capture of as many connections, each with a request that nobody answers.
+/// A capture with this number of connections, each of which has one HTTP request and no answer.
 fn unanswered(connections: u32) -> Vec<u8> {
     let head = [b"GET /".as_slice(), &[b'a'; 3000], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
     let frame = |number: u32| {
