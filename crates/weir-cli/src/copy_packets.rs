@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir::io::{CaptureReader, Findings, PcapngWriter};
 use weir::packet::Timestamp;
-use weir::{Compiler, Engine, Item, Need, Next, Options, Question, Shape, TakeItems, Want};
+use weir::{Ask, Compiler, Engine, Item, Need, Next, Options, Question, Shape, TakeItems, Want};
 
 /// Packets that are copied, and where to.
 pub struct Copy<'a, W: Write> {
@@ -62,6 +62,25 @@ impl Room {
     }
 }
 
+/// The question for the packets that a filter selects.
+fn ask(filter: &str) -> Ask {
+    let need = Need { packets: true, ..Need::default() };
+    Ask { filter: filter.to_string(), need, want: Want::Packets }
+}
+
+fn options() -> Options {
+    Options { narrow: true, ..Options::default() }
+}
+
+/// Checks that packets can be copied with a filter: a filter without mistakes may still be too large.
+///
+/// # Errors
+/// There is no program for the filter.
+pub fn check(compiler: &Compiler, filter: &str) -> Result<(), Failure> {
+    compiler.compile(&[ask(filter)], &options())?;
+    Ok(())
+}
+
 /// Writes the packets of `reader` to the copies whose filters they match. Blocks as long as the reader, or a
 /// writer, does.
 ///
@@ -76,13 +95,9 @@ pub fn copy_packets<W: Write + Send>(
     let findings = Findings::default();
     copies.iter_mut().for_each(|copy| copy.writer.follow(findings.follow()));
     let mut reader = reader.with_findings(findings);
-    let need = Need { packets: true, ..Need::default() };
     let shape = Shape { frames: true, options: true, ..Shape::default() };
-    let question = |copy: &Copy<'_, W>| {
-        Question::new(weir::Ask { filter: copy.filter.clone(), need, want: Want::Packets }, shape)
-    };
-    let questions = copies.iter().map(question).collect();
-    let mut engine = Engine::with(compiler.clone(), Options { narrow: true, ..Options::default() });
+    let questions = copies.iter().map(|copy| Question::new(ask(&copy.filter), shape)).collect();
+    let mut engine = Engine::with(compiler.clone(), options());
     let error = Arc::<Mutex<Option<io::Error>>>::default();
     engine.subscribe_questions(questions, Taker { copies, error: Arc::clone(&error) })?;
     let outcome = engine.run(&mut reader, 1)?;

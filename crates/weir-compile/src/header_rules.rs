@@ -15,6 +15,7 @@ use crate::question::Question;
 use std::collections::BTreeSet;
 use weir_lang::filter::{Literal, Op, Predicate};
 use weir_lang::model::{BinaryOp, Expr, FieldId, LayerId, Protocol, Stack};
+use weir_lang::reach::Reach;
 use weir_packet::{HeaderClass, HeaderPattern, HeaderRules, IpVersion, Masked, Transport};
 
 /// Patterns at most: devices have room for hundreds to thousands.
@@ -190,11 +191,9 @@ impl<'a> Layers<'a> {
         let is_of_rules =
             |layer: LayerId| self.ip.contains(&Some(layer)) || self.transports.contains(&Some(layer));
         let is_carried = |layer: LayerId| is_of_rules(layer) || self.protocol(layer).instance.is_some();
-        let mut ports = vec![];
+        let (reach, mut ports) = (Reach::of(stack), vec![]);
         for edge in stack.edges.iter().filter(|edge| edge.from == from) {
-            let mut above = stack.reachable_from(edge.to);
-            above.insert(edge.to);
-            if above.into_iter().any(is_carried) {
+            if reach.above(edge.to).chain([edge.to]).any(is_carried) {
                 ports.extend(self.ports_of(from, &edge.condition)?);
             }
         }

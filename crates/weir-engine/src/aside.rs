@@ -8,7 +8,7 @@ use crate::table::{BuildIdHasher, FlowId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_ir::engine_var::ASIDE_MAX;
-use weir_packet::{Block, PacketMeta};
+use weir_packet::{Block, PacketMeta, Timestamp};
 
 /// Limit of captured bytes of a packet that waits: a SYN with every option and a full segment of payload, in
 /// several tunnels.
@@ -55,6 +55,12 @@ impl Aside {
         let packet = LastPacket { meta: PacketMeta { offset: 0, ..*packet.meta }, block };
         self.waiting.entry(flow).or_default().push_back(AsidePacket { packet, lookups });
         Some(bytes)
+    }
+
+    /// The number and the time of each packet that waits beside a flow.
+    pub fn packets(&self, flow: FlowId) -> impl Iterator<Item = (u64, Timestamp)> {
+        let waiting = self.waiting.get(&flow).into_iter().flatten();
+        waiting.map(|aside| (aside.packet.meta.number, aside.packet.meta.time))
     }
 
     /// Removes and returns the packets that wait beside a flow, in their order.

@@ -62,11 +62,14 @@ impl TableState {
         begins
     }
 
-    /// The first packet and the deadline of each live flow, in no order.
+    /// The first packet and the deadline of each live flow, in no order, and those of the flows that begin
+    /// with the packets beside it.
     pub fn live(&self) -> impl Iterator<Item = (u64, i64)> {
-        self.flows.in_order().into_iter().map(move |id| {
+        self.flows.in_order().into_iter().flat_map(move |id| {
             let (header, data) = self.flows.entry(id);
-            (header.first_packet, header.last_time.saturating_add(self.layout.timeouts.ns(data)))
+            let deadline = |time: i64| time.saturating_add(self.layout.timeouts.ns(data));
+            let beside = self.aside.packets(id).map(move |(number, time)| (number, deadline(time.0)));
+            std::iter::once((header.first_packet, deadline(header.last_time))).chain(beside)
         })
     }
 

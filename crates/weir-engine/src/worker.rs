@@ -311,7 +311,8 @@ impl<S: Subscriber> Worker<S> {
     }
 
     /// The number of the first packet of each live flow of each table, and the time in nanoseconds since 1970
-    /// at which its idle time-out passes if no more packets come.
+    /// at which its idle time-out passes if no more packets come. A packet that waits beside a flow counts as
+    /// the first packet of one.
     pub fn live_flows(&self) -> impl Iterator<Item = (u64, i64)> {
         self.flows.tables.iter().flat_map(TableState::live)
     }

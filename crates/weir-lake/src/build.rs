@@ -201,8 +201,8 @@ impl Builder {
         for (packet, deadline) in self.watch.live_flows() {
             let index = packet.checked_sub(before + 1).and_then(|index| usize::try_from(index).ok());
             let pair = index.and_then(|index| recent.get(index)).or_else(|| self.open.get(&packet));
-            let &pair = pair
-                .expect("the first packet of a live flow is one of these, or was that of a live flow before");
+            let &pair =
+                pair.expect("the first packet of a live flow is one of these, or was one at the last border");
             live.insert(packet, pair);
             let latest = deadlines.entry(pair).or_insert(deadline);
             *latest = deadline.max(*latest);

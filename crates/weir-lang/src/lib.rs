@@ -11,6 +11,7 @@ pub mod diag;
 pub mod filter;
 pub mod limits;
 pub mod model;
+pub mod reach;
 pub mod syntax;
 
 mod context;

@@ -5,7 +5,6 @@
 //! (`flags.syn`, `options.mss.value`); `filter_name` is the prefix that filters use.
 
 use crate::diag::Span;
-use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -707,18 +706,6 @@ pub struct Stack {
     pub dispatch: Vec<(LayerId, FieldId, FieldId)>,
     /// Whether instances on different interfaces are different.
     pub by_interface: bool,
-}
-
-impl Stack {
-    /// The layers that may follow a layer; includes the layer itself only if it can be repeated.
-    pub fn reachable_from(&self, from: LayerId) -> FxHashSet<LayerId> {
-        let (mut seen, mut work) = (FxHashSet::default(), vec![from]);
-        while let Some(at) = work.pop() {
-            let next = self.edges.iter().filter(|edge| edge.from == at).map(|edge| edge.to);
-            work.extend(next.filter(|to| seen.insert(*to)));
-        }
-        seen
-    }
 }
 
 /// Index into [`Stack::layers`].

@@ -107,7 +107,8 @@ impl FlowWatch {
     }
 
     /// The number of the first packet of each flow, and the time in nanoseconds since 1970 at which its idle
-    /// time-out passes if no more packets come.
+    /// time-out passes if no more packets come. A packet that waits beside a flow counts as the first packet
+    /// of one.
     pub fn live_flows(&self) -> impl Iterator<Item = (u64, i64)> {
         self.0.worker.live_flows()
     }

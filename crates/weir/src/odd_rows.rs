@@ -62,6 +62,13 @@ const EVENTS: &[OddName] = &[
         doc: "a SYN of another connection inside one that is open; the row of the other connection follows",
     },
     OddName {
+        event: "tcp.alone",
+        name: "possible_split_routing",
+        source: "TCP",
+        kinds: None,
+        doc: "a side goes on after its SYN, but nothing of its peer was captured: the other direction takes another way",
+    },
+    OddName {
         event: "tcp.stray",
         name: "stray_control_segment",
         source: "TCP",

@@ -4,7 +4,7 @@
 
 use super::past::Past;
 use super::refusals::of_failure;
-use crate::copy_packets::{Copy, Room, copy_packets};
+use crate::copy_packets::{self, Copy, Room, copy_packets};
 use crate::dumps::{DumpAsker, create_file};
 use crate::failure::Failure;
 use serde_json::{Value, json};
@@ -54,8 +54,7 @@ impl FilterDumps {
         filter: &str,
         (before, after): (f64, f64),
     ) -> Result<Value, Refusal> {
-        let checked = past.compiler.check_filter(filter, past.input.program.bpf);
-        checked.map_err(|wrong| of_failure(wrong.into()))?;
+        copy_packets::check(&past.compiler, filter).map_err(of_failure)?;
         let mut going = self.lock();
         going.retain(|one| !one.thread.is_finished());
         if going.len() >= FILTER_DUMPS_MAX {

@@ -127,9 +127,7 @@ impl Lower<'_> {
         let has_instance = |id: LayerId| self.layer(id).protocol.instance.is_some();
         let messages =
             self.stack.edges.iter().filter(|edge| edge.from == id && edge.kind == EdgeKind::Messages);
-        messages
-            .map(|edge| edge.to)
-            .any(|to| has_instance(to) || self.reachable[usize::from(to.0)].iter().copied().any(has_instance))
+        messages.map(|edge| edge.to).any(|to| has_instance(to) || self.reach.above(to).any(has_instance))
     }
 
     /// Sets a key, unless an earlier layer has set the key.

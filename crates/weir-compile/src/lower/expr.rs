@@ -1,7 +1,7 @@
 //! Lowers expressions of the protocol language to values.
 
 use super::Lower;
-use weir_ir::graph::{BinaryOp, CompareOp, Meta, Op, Value};
+use weir_ir::graph::{BinaryOp, Block, CompareOp, Meta, Op, Value};
 use weir_lang::model::{self, Expr, LayerId, Protocol};
 
 impl Lower<'_> {
@@ -150,6 +150,36 @@ impl Lower<'_> {
             other => {
                 let value = self.int(id, other);
                 self.b.truth(value)
+            }
+        }
+    }
+
+    /// Continues in one of two blocks, as a condition says. The second operand of `and` and `or` is computed
+    /// only where the first one does not decide: for conditions that hold for few packets.
+    pub(super) fn lower_condition(&mut self, id: LayerId, expr: &Expr, yes: Block, no: Block) {
+        match expr {
+            Expr::Not(inner) => self.lower_condition(id, inner, no, yes),
+            Expr::Binary(model::BinaryOp::LogicalAnd | model::BinaryOp::LogicalOr, known, other)
+            | Expr::Binary(model::BinaryOp::LogicalAnd | model::BinaryOp::LogicalOr, other, known)
+                if self.known(known).is_some() && self.known(expr).is_none() =>
+            {
+                self.lower_condition(id, other, yes, no);
+            }
+            Expr::Binary(op @ (model::BinaryOp::LogicalAnd | model::BinaryOp::LogicalOr), first, second)
+                if self.known(expr).is_none() =>
+            {
+                let undecided = self.b.block();
+                match op {
+                    model::BinaryOp::LogicalAnd => self.lower_condition(id, first, undecided, no),
+                    _ => self.lower_condition(id, first, yes, undecided),
+                }
+                self.b.seal(undecided);
+                self.b.switch_to(undecided);
+                self.lower_condition(id, second, yes, no);
+            }
+            other => {
+                let holds = self.truth(id, other);
+                self.b.branch(holds, yes, no);
             }
         }
     }

@@ -52,7 +52,7 @@ impl Lower<'_> {
     fn above_datagrams(&self) -> FxHashSet<LayerId> {
         let layers = (0..self.stack.layers.len() as u16).map(LayerId);
         let datagrams = layers.filter(|&id| self.hands_up(id));
-        datagrams.flat_map(|id| self.reachable[usize::from(id.0)].iter().copied()).collect()
+        datagrams.flat_map(|id| self.reach.above(id)).collect()
     }
 
     /// Stores the certain and the possible terms of a fragment.

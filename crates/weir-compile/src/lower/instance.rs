@@ -487,11 +487,15 @@ impl Lower<'_> {
             if !transition.to.is_elsewhere() || self.known(&transition.condition) == Some(false) {
                 continue;
             }
-            let (take, next) = (self.b.block(), self.b.block());
-            let fires = self.fires(id, context, transition);
+            let (take, next, holds) = (self.b.block(), self.b.block(), self.b.block());
+            self.lower_condition(id, &transition.condition, holds, next);
+            self.b.seal(holds);
+            self.b.switch_to(holds);
             // A packet does not end an instance that it created, or it would restart endlessly.
-            let old = self.b.one(Op::Not(context.new));
-            let mut fires = self.b.binary(BinaryOp::And, old, fires);
+            let mut fires = self.b.one(Op::Not(context.new));
+            if let Some(is_from) = self.is_from(context, transition) {
+                fires = self.b.binary(BinaryOp::And, fires, is_from);
+            }
             if transition.to == Target::Aside {
                 let waiting = self.waiting_aside(context);
                 let max = self.b.int(u64::from(ASIDE_MAX));
@@ -530,18 +534,22 @@ impl Lower<'_> {
     }
 
     fn fires(&mut self, id: LayerId, context: &FlowContext, transition: &model::Transition) -> Value {
-        let mut fires = self.truth(id, &transition.condition);
-        if !transition.from.is_empty() {
-            let state = self.b.read(context.state);
-            let mut from = self.b.bool(false);
-            for &s in &transition.from {
-                let number = self.b.int(s as u64);
-                let here = self.b.compare(CompareOp::Eq, state, number);
-                from = self.b.binary(BinaryOp::Or, from, here);
-            }
-            fires = self.b.binary(BinaryOp::And, from, fires);
+        let holds = self.truth(id, &transition.condition);
+        match self.is_from(context, transition) {
+            Some(is_from) => self.b.binary(BinaryOp::And, is_from, holds),
+            None => holds,
         }
-        fires
+    }
+
+    /// Whether the instance is in one of the states that the transition begins in; `None` if that is any.
+    fn is_from(&mut self, context: &FlowContext, transition: &model::Transition) -> Option<Value> {
+        let state = self.b.read(context.state);
+        let here = transition.from.iter().map(|&from| {
+            let number = self.b.int(from as u64);
+            self.b.compare(CompareOp::Eq, state, number)
+        });
+        let here: Vec<Value> = here.collect();
+        here.into_iter().reduce(|one, other| self.b.binary(BinaryOp::Or, one, other))
     }
 
     /// Lowers the transitions: the first that fires is taken.

@@ -227,8 +227,8 @@ impl Lower<'_> {
     }
 
     fn has_below(&self, id: LayerId, adds: impl Fn(&model::Protocol) -> bool) -> bool {
-        let is_below = |at: usize| at == usize::from(id.0) || self.reachable[at].contains(&id);
-        (0..self.stack.layers.len()).any(|at| adds(&self.stack.layers[at].protocol) && is_below(at))
+        let mut layers = (0..self.stack.layers.len() as u16).map(LayerId);
+        layers.any(|at| adds(&self.layer(at).protocol) && (at == id || self.reach.contains(at, id)))
     }
 
     /// Starts the context of a packet.

@@ -23,6 +23,7 @@ use weir_ir::build::{Variable, to};
 use weir_ir::engine_var::EngineVar;
 use weir_ir::graph::{BinaryOp, Block, CompareOp, Fuel, Op, Table, Terminator, Type, Value};
 use weir_lang::model::{EdgeKind, LayerId, Stack};
+use weir_lang::reach::Reach;
 use weir_packet::DropReason;
 
 /// Maximum number of messages per packet; further ones are parsed with the next packet.
@@ -73,7 +74,8 @@ impl MessageVars {
 /// The layers that are messages, or inside messages.
 pub fn in_messages(stack: &Stack) -> FxHashSet<LayerId> {
     let messages = stack.edges.iter().filter(|edge| edge.kind == EdgeKind::Messages).map(|edge| edge.to);
-    messages.flat_map(|to| [to].into_iter().chain(stack.reachable_from(to))).collect()
+    let reach = Reach::of(stack);
+    messages.flat_map(|to| reach.above(to).chain([to])).collect()
 }
 
 impl Lower<'_> {
@@ -87,9 +89,7 @@ impl Lower<'_> {
     /// packets that satisfy no term.
     pub(super) fn is_asked_above(&self, id: LayerId) -> bool {
         let mut asked = self.asked.iter().enumerate().filter(|(_, asked)| **asked);
-        asked.any(|(index, _)| {
-            index == usize::from(id.0) || self.reachable[usize::from(id.0)].contains(&LayerId(index as u16))
-        })
+        asked.any(|(index, _)| index == usize::from(id.0) || self.reach.contains(id, LayerId(index as u16)))
     }
 
     /// Whether messages in this layer's streams, or their contents, are wanted.
@@ -97,7 +97,7 @@ impl Lower<'_> {
         let mut above = FxHashSet::default();
         for (_, to) in self.message_edges(id) {
             above.insert(to);
-            above.extend(&self.reachable[usize::from(to.0)]);
+            above.extend(self.reach.above(to));
         }
         if above.is_empty() {
             return false;

@@ -45,6 +45,7 @@ use weir_ir::build::{Builder, Variable, to};
 use weir_ir::graph::{BinaryOp, Block, Graph, Meta, Op, Out, Terminator, Type, Value};
 use weir_lang::diag::Diagnostic;
 use weir_lang::model::{EdgeKind, FieldId, Layer, LayerId, Stack};
+use weir_lang::reach::Reach;
 use weir_packet::{DropReason, LinkType};
 
 pub use detail::NoteOf;
@@ -180,7 +181,7 @@ struct Lower<'a> {
     predicates: Vec<groups::PredicateVars>,
     groups: Vec<groups::PredicateGroup>,
     finish: finish::FinishBlocks,
-    reachable: Vec<FxHashSet<LayerId>>,
+    reach: Reach,
     /// By layer: the fields of the key of its connections.
     key_fields: Vec<Vec<(LayerId, FieldId)>>,
     /// By layer: whether it occurred.
@@ -271,7 +272,7 @@ impl<'a> Lower<'a> {
             predicates: vec![],
             groups: vec![],
             finish: finish::FinishBlocks::default(),
-            reachable: (0..stack.layers.len()).map(|l| stack.reachable_from(LayerId(l as u16))).collect(),
+            reach: Reach::of(stack),
             key_fields: vec![],
             seen: vec![],
             cursor: None,
@@ -397,7 +398,7 @@ impl<'a> Lower<'a> {
 
     fn lower_layer(&mut self, id: LayerId) {
         self.b.switch_to(self.entries[id.0 as usize]);
-        if self.reachable[id.0 as usize].contains(&id) {
+        if self.reach.contains(id, id) {
             let (first, max) = (self.b.block(), self.layer(id).repeat_max);
             let fuel = self.b.again(max, first, self.finish.of(Some(DropReason::NestingLimit)));
             if let Some(level) = self.stack.usual.iter().position(|level| level.contains(&id)) {

@@ -256,7 +256,7 @@ impl Lower<'_> {
 
     /// Whether a layer may follow another one, including in a later message.
     pub(super) fn may_follow(&self, layer: LayerId, other: LayerId) -> bool {
-        self.reachable[layer.0 as usize].contains(&other)
+        self.reach.contains(layer, other)
             || self.in_messages.contains(&layer) && self.in_messages.contains(&other)
     }
 

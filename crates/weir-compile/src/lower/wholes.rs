@@ -52,7 +52,7 @@ impl Lower<'_> {
             return None;
         }
         let messages = self.message_edges(id).into_iter().map(|(_, to)| to);
-        let layers = messages.flat_map(|to| [to].into_iter().chain(self.stack.reachable_from(to)));
+        let layers = messages.flat_map(|to| self.reach.above(to).chain([to]));
         let mut names = below_names(self.stack, layers.map(|layer| self.layer(layer)));
         names.retain(|name| {
             protocol.fields.iter().any(|field| field.is_called(name))

@@ -5,6 +5,7 @@ use crate::diag::{Diagnostic, Span};
 use crate::model::{
     Edge, EdgeKind, FieldType, HeaderItem, LayerId, Protocol, Stack, Trigger, WHOLE_VALUES_MAX,
 };
+use crate::reach::Reach;
 use crate::syntax::ast;
 use rustc_hash::FxHashSet;
 
@@ -60,7 +61,8 @@ fn find_values(stack: &Stack, edge: &Edge, protocols: &[CheckedProtocol], diagno
     let from = protocol(stack, edge.from);
     let is_of_it = |other: &&Edge| other.from == edge.from && other.kind == EdgeKind::Messages;
     let messages = stack.edges.iter().filter(is_of_it).map(|other| other.to);
-    let layers = messages.flat_map(|to| stack.reachable_from(to).into_iter().chain([to]));
+    let reach = Reach::of(stack);
+    let layers = messages.flat_map(|to| reach.above(to).chain([to]));
     let (mut names, mut seen) = (FxHashSet::default(), FxHashSet::default());
     for layer in layers.filter(|layer| seen.insert(*layer)) {
         let declared = &protocol(stack, layer).declared;

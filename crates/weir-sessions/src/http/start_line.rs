@@ -119,6 +119,11 @@ impl<'a> StartLine<'a> {
 
     /// Whether a request has no version, and thus no header lines: HTTP/0.9.
     pub(super) fn is_simple(line: &'a [u8]) -> bool {
+        // Nearly every line begins or ends like this.
+        let tail = line.trim_ascii_end().last_chunk::<9>();
+        if line.starts_with(b"HTTP/") || tail.is_some_and(|tail| tail.starts_with(b" HTTP/1.")) {
+            return false;
+        }
         let (line, _) = StartLine::split(line);
         let last = line.rsplit(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
         let parsed = StartLine::first(line);

@@ -110,6 +110,14 @@ fn a_five_tuple_that_is_used_again_is_another_connection() {
     assert_eq!(rows(&again(&challenge)), [row("RSTO", "ShADdaR", [4, 3]), retry]);
     // The old connection was reset.
     assert_eq!(rows(&again(&[(0, 105, 0, RST, b"")])), [row("RSTO", "ShADdR", [4, 2]), new.clone()]);
+    // The capture lacks the third segment, or the request as well.
+    let lacking = |from: usize, to: usize| {
+        let mut new = whole(70_000, 90_000);
+        new.drain(from..to);
+        rows(&[unclosed(100, 900), new].concat())
+    };
+    assert_eq!(lacking(2, 3), [old.clone(), row("SF", "ShDdFfA", [4, 3])]);
+    assert_eq!(lacking(2, 4), [old.clone(), row("SF", "ShdFfA", [3, 3])]);
     // The old responder is the new originator.
     let swapped: Vec<Segment> = whole(70_000, 90_000)
         .into_iter()
@@ -153,10 +161,23 @@ fn a_connection_goes_on_behind_a_forged_syn() {
     let records = connections(&frames);
     assert_eq!(records.iter().map(|one| one.conn_state).collect::<Vec<_>>(), ["S1", "REJ"], "{records:#?}");
     assert_eq!(records[0].bytes, Some([8, 8]), "{records:#?}");
-    // A decoy beside the true SYN.
-    for decoys in [[60_000, 70_000], [70_000, 60_000]] {
-        let decoys = decoys.map(|number| (0, number, 0, SYN, &b""[..]));
-        let segments = [&unclosed(100, 900), &decoys[..], &whole(70_000, 90_000)[1..]].concat();
+    // A stranger can answer the SYN as well, but does not acknowledge the answer.
+    let answered = [(0, 70_000, 0, SYN, &b""[..]), (1, 90_000, 70_001, SYN | ACK, b"")];
+    let segments = [&unclosed(100, 900), &answered[..], &rest].concat();
+    let frames: Vec<Vec<u8>> = segments.iter().map(|segment| frame(segment, &[])).collect();
+    let records = connections(&frames);
+    assert_eq!(records.iter().map(|one| one.conn_state).collect::<Vec<_>>(), ["S1", "S1"], "{records:#?}");
+    assert_eq!(records[0].bytes, Some([8, 8]), "{records:#?}");
+    // A decoy beside the true SYN, and beside the true SYN-ACK.
+    let syn = |number| (0, number, 0, SYN, &b""[..]);
+    let reply = |number| (1, number, 70_001, SYN | ACK, &b""[..]);
+    for decoys in [
+        [syn(60_000), syn(70_000), reply(90_000)],
+        [syn(70_000), syn(60_000), reply(90_000)],
+        [syn(70_000), reply(80_000), reply(90_000)],
+        [syn(70_000), reply(90_000), reply(80_000)],
+    ] {
+        let segments = [&unclosed(100, 900), &decoys[..], &whole(70_000, 90_000)[2..]].concat();
         let frames: Vec<Vec<u8>> = segments.iter().map(|segment| frame(segment, &[])).collect();
         let records = connections(&frames);
         let new = records.last().expect("there are some");
