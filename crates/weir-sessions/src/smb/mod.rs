@@ -16,6 +16,7 @@
 //! | `parser` | drives the other files |
 //! | `action` | the output and its field names |
 //! | `file_actions` | the output as rows of smb_files.log |
+//! | `mapping` | the output as rows of smb_mapping.log |
 //!
 //! File contents are skipped by their length, unless somebody asks for them ([`crate::Contents`]). Encrypted
 //! and compressed messages are counted; a row at the end of the connection reports their number. Of SMB 1
@@ -25,6 +26,7 @@ mod action;
 mod body;
 pub(crate) mod file_actions;
 mod header;
+pub(crate) mod mapping;
 mod ntlm;
 mod parser;
 mod probe;
@@ -36,6 +38,7 @@ mod tests;
 pub(crate) use action::files;
 pub use action::{ShareType, SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
 pub use file_actions::SmbFileAction;
+pub use mapping::SmbMapping;
 pub use parser::{MESSAGE_BYTES_MAX, SEEK_BYTES_MAX, SmbParser};
 pub use tables::{FILES_MAX, LOGINS_MAX, SHARES_MAX, WAITING_MAX};
 
