@@ -2,6 +2,7 @@
 
 use super::status;
 use crate::files::File;
+use crate::pe::PeHead;
 use crate::session::{Words, session_fields};
 use crate::values::{name, owned_texts, text, unsigned};
 use crate::{Content, Session};
@@ -108,6 +109,8 @@ pub struct SmbFile {
     pub is_closed: bool,
     /// The bytes that were read, and those that were written, if somebody asks for contents.
     pub contents: [Option<Content>; 2],
+    /// The heads of an executable of Windows in the bytes that were read, and in those that were written.
+    pub executables: [Option<Box<PeHead>>; 2],
 }
 
 impl SmbFile {
@@ -212,7 +215,9 @@ impl SmbAction {
         let file = self.file.as_deref().map_or(0, |file| {
             let names = [&file.name, &file.previous_name].into_iter().flatten();
             let contents = file.contents.iter().flatten().map(Content::held_bytes);
-            size_of::<SmbFile>() + names.map(String::capacity).sum::<usize>() + contents.sum::<usize>()
+            let heads = file.executables.iter().flatten().map(|head| head.held_bytes());
+            let named_bytes = size_of::<SmbFile>() + names.map(String::capacity).sum::<usize>();
+            named_bytes + contents.sum::<usize>() + heads.sum::<usize>()
         });
         size_of::<Self>() + file
     }
@@ -373,6 +378,7 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
         seen_bytes,
         total_bytes: file.size_bytes.filter(|_| !is_written),
         content: file.contents[usize::from(is_written)].clone(),
+        executable: file.executables[usize::from(is_written)].clone(),
         ..File::default()
     };
     moved.map(|one| Box::new(of(one)) as Box<dyn Session>).collect()
