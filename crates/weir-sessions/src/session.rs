@@ -189,6 +189,12 @@ pub trait Session: Any + Send + Sync + std::fmt::Debug {
     /// The time of the session's begin: `ts` in its row. `None` means the connection's begin.
     fn time(&self) -> Option<Timestamp>;
 
+    /// Whether the session has a row in the log of its protocol. Without one, it only has rows in
+    /// [logs of parts](PartLog): a published message is none of the connections in its protocol's log.
+    fn has_row(&self) -> bool {
+        true
+    }
+
     /// The session goes on: a later one has all of it. Parsers yield such sessions only if their
     /// [context](crate::Context::early) asks for them.
     fn is_early(&self) -> bool {
