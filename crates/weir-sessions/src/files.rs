@@ -1,9 +1,10 @@
 //! Files carried by sessions, with the columns of Zeek's `files.log`. A session's parser provides sizes and
-//! the first bytes; no more of a file is kept. If the caller of the run asks for contents, a file also refers
+//! the first bytes, and the head of an executable; no more of a file is kept. If the caller of the run asks for contents, a file also refers
 //! to its [`Content`], with its digest.
 //!
 //! Certificates are not files here, as in Zeek's log: see [`x509`](crate::x509).
 
+use crate::pe::PeHead;
 use crate::session::session_fields;
 use crate::values::{readable, text, unsigned};
 use crate::{Content, ContentFacts, PartLog, Session, http, smb, smtp};
@@ -51,6 +52,8 @@ pub struct File {
     pub other_name: Option<String>,
     /// The content, if the caller of the run asks for contents.
     pub content: Option<Content>,
+    /// The head of the file, if it is an executable of Windows.
+    pub executable: Option<Box<PeHead>>,
 }
 
 impl File {

@@ -35,6 +35,7 @@ pub mod mysql;
 pub mod ntp;
 pub mod openvpn;
 mod pairing;
+pub mod pe;
 mod pieces;
 pub mod pop3;
 pub mod postgresql;
@@ -112,7 +113,16 @@ pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
 
 /// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there
 /// (`of`).
-pub(crate) const PART_LOGS: &[&PartLog] = &[&files::LOG, &x509::LOG];
+#[rustfmt::skip]
+pub(crate) const PART_LOGS: &[&PartLog] = &[
+    &files::LOG,
+    &x509::LOG,
+    &smb::file_actions::LOG,
+    &smb::mapping::LOG,
+    &pe::LOG,
+    &mqtt::publish::LOG,
+    &mqtt::subscription::LOG,
+];
 
 /// Sessions of one protocol within those of another; one line each.
 pub(crate) const WITHIN: &[Within] =

@@ -1,8 +1,25 @@
 //! MQTT (3.1, 3.1.1, 5): one [`MqttConnection`] per connection, with the client and the topics of published
-//! messages.
+//! messages; and one [`MqttExchange`] for each message and each change of subscriptions, once it is complete.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `exchange` | the sessions of messages and subscriptions, and those that wait for acknowledgements |
+//! | `publish` | messages, and mqtt_publish.log |
+//! | `subscription` | changes of subscriptions, and mqtt_subscribe.log |
+
+mod exchange;
+pub(crate) mod publish;
+pub(crate) mod subscription;
+#[cfg(test)]
+mod tests;
+
+pub use exchange::{MqttExchange, MqttPart};
+pub use publish::{MqttProgress, MqttPublish, Published};
+pub use subscription::{MqttSubscription, Subscribed};
 
 use crate::frames::{Frame, Frames, Head, Next};
 use crate::line::{note, text as lossy};
+use crate::pairing::Waiting;
 use crate::session::session_fields;
 use crate::values::{name, text, texts, unsigned};
 use crate::wire::Reader;
@@ -10,8 +27,10 @@ use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
     SessionProtocol,
 };
+use exchange::Pending;
 use std::any::Any;
 use std::borrow::Cow;
+use std::sync::Arc;
 use weir_packet::{Timestamp, Value};
 
 /// The protocol, for the registry.
@@ -46,16 +65,18 @@ pub const PACKET_BYTES_MAX: usize = 4096;
 /// Maximum number of topics per list.
 pub const TOPICS_MAX: usize = 64;
 
+/// Maximum number of messages and changes of subscriptions that wait for acknowledgements.
+pub const WAITING_MAX: usize = 64;
+
+/// Maximum number of bytes that they hold.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+
 /// Maximum bytes kept of a text.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// A connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MqttConnection {
-    /// Time of the first packet.
-    pub time: Timestamp,
-    /// The client's direction.
-    pub client: Direction,
+/// What a client says of itself in CONNECT.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MqttClient {
     /// Protocol name: `MQTT`; `MQIsdp` in 3.1.
     pub protocol: Option<String>,
     /// Protocol level: 3, 4 (3.1.1), 5.
@@ -66,12 +87,23 @@ pub struct MqttConnection {
     pub username: Option<String>,
     /// Keep-alive interval, seconds.
     pub keep_alive_secs: Option<u16>,
-    /// Return or reason code of the server (CONNACK).
-    pub reason: Option<u8>,
     /// Topic of the will message, which the server publishes if the client disconnects abnormally.
     pub will_topic: Option<String>,
     /// Payload of the will message.
     pub will_payload: Option<String>,
+}
+
+/// A connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MqttConnection {
+    /// Time of the first packet.
+    pub time: Timestamp,
+    /// The client's direction.
+    pub client: Direction,
+    /// The client, as far as CONNECT was seen; shared with the exchanges of the connection.
+    pub about: Arc<MqttClient>,
+    /// Return or reason code of the server (CONNACK).
+    pub reason: Option<u8>,
     /// Number of messages published by the client, and by the server.
     pub published: [u64; 2],
     /// Topics of published messages, each once.
@@ -80,25 +112,7 @@ pub struct MqttConnection {
     pub subscriptions: Vec<String>,
 }
 
-impl MqttConnection {
-    fn new(time: Timestamp, client: Direction) -> Self {
-        Self {
-            time,
-            client,
-            protocol: None,
-            level: None,
-            client_id: None,
-            username: None,
-            keep_alive_secs: None,
-            reason: None,
-            will_topic: None,
-            will_payload: None,
-            published: [0; 2],
-            topics: Vec::new(),
-            subscriptions: Vec::new(),
-        }
-    }
-
+impl MqttClient {
     /// Takes CONNECT (§3.1), without the password.
     fn take_connect(&mut self, body: &[u8]) -> Option<()> {
         let mut reader = Reader::new(body);
@@ -120,22 +134,45 @@ impl MqttConnection {
         }
         Some(())
     }
+}
 
-    /// Takes SUBSCRIBE (§3.8).
-    fn take_subscribe(&mut self, body: &[u8]) -> Option<()> {
-        let mut reader = Reader::new(body);
-        reader.u16()?;
-        skip_properties(&mut reader, self.level.unwrap_or(4))?;
-        while let Some(topic) = reader.vector16() {
-            reader.u8()?;
-            note(&mut self.subscriptions, lossy(topic, TEXT_BYTES_MAX), TOPICS_MAX);
+impl MqttConnection {
+    fn new(time: Timestamp, client: Direction) -> Self {
+        Self {
+            time,
+            client,
+            about: Arc::default(),
+            reason: None,
+            published: [0; 2],
+            topics: Vec::new(),
+            subscriptions: Vec::new(),
         }
-        Some(())
+    }
+
+    /// The session of an exchange at `time` with these topics.
+    fn exchange(&self, time: Timestamp, part: MqttPart) -> Box<MqttExchange> {
+        let mut connection =
+            Self { about: Arc::clone(&self.about), reason: self.reason, ..Self::new(time, self.client) };
+        match &part {
+            MqttPart::Publish(publish) => {
+                connection.published[usize::from(!publish.is_from_client)] = 1;
+                connection.topics.extend(Some(&publish.topic).filter(|topic| !topic.is_empty()).cloned());
+            }
+            MqttPart::Subscription(change) if !change.is_end => {
+                connection.subscriptions.clone_from(&change.topics);
+            }
+            MqttPart::Subscription(_) => {}
+        }
+        Box::new(MqttExchange { connection, part })
+    }
+
+    fn level(&self) -> u8 {
+        self.about.level.unwrap_or(4)
     }
 
     /// Protocol version: `3.1.1`.
     pub fn version(&self) -> Option<Cow<'static, str>> {
-        Some(match self.level? & 0x7f {
+        Some(match self.about.level? & 0x7f {
             3 => "3.1".into(),
             4 => "3.1.1".into(),
             5 => "5.0".into(),
@@ -230,6 +267,7 @@ fn probe(opening: &Opening<'_>) -> Probe {
 pub struct MqttParser {
     sides: [Frames; 2],
     connection: Option<Box<MqttConnection>>,
+    waiting: Waiting<Pending, WAITING_MAX, WAITING_BYTES_MAX>,
     cut_off: CutOff,
 }
 
@@ -238,7 +276,7 @@ impl SessionParser for MqttParser {
         let mut rest = data.bytes;
         loop {
             match self.sides[data.from as usize].next(&mut rest, data.time, PACKET_BYTES_MAX, measure) {
-                Next::Frame(frame) => self.take_packet(data.from, &frame),
+                Next::Frame(frame) => self.take_packet(data.from, &frame, sessions),
                 Next::More => return Progress::Wanted,
                 Next::Lost if self.sides.iter().all(Frames::is_lost) => {
                     self.finish(sessions);
@@ -255,18 +293,19 @@ impl SessionParser for MqttParser {
     }
 
     fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
+        sessions.extend(self.waiting.take_all().map(|pending| pending.exchange as Box<dyn Session>));
         sessions.extend(self.connection.take().map(|connection| connection as Box<dyn Session>));
     }
 
     fn cut_off(&self) -> CutOff {
-        self.cut_off
+        CutOff { parts: self.cut_off.parts + self.waiting.evicted(), ..self.cut_off }
     }
 }
 
 impl MqttParser {
-    fn take_packet(&mut self, from: Direction, frame: &Frame<'_>) {
+    fn take_packet(&mut self, from: Direction, frame: &Frame<'_>, sessions: &mut Vec<Box<dyn Session>>) {
         let kind = frame.bytes[0] >> 4;
-        let Some((_, digits)) = read_length(&frame.bytes[1..]) else { return };
+        let Some((body_bytes, digits)) = read_length(&frame.bytes[1..]) else { return };
         let body = &frame.bytes[1 + digits..];
         // These packets tell which side is the client; otherwise the originator counts as the client.
         let client = match kind {
@@ -276,12 +315,12 @@ impl MqttParser {
         };
         let connection =
             self.connection.get_or_insert_with(|| Box::new(MqttConnection::new(frame.time, client)));
-        // A truncated PUBLISH lacks only payload, which is not used; other truncated packets are counted.
+        // A truncated PUBLISH lacks only payload, of which less is kept; other truncated packets are counted.
         self.cut_off.parts += u64::from(kind != 3 && frame.length_bytes > PACKET_BYTES_MAX as u64);
         match kind {
-            1 if connection.protocol.is_none() => {
+            1 if connection.about.protocol.is_none() => {
                 connection.client = from;
-                let _ = connection.take_connect(body);
+                let _ = Arc::make_mut(&mut connection.about).take_connect(body);
             }
             2 => connection.reason = connection.reason.or(body.get(1).copied()),
             3 => {
@@ -292,10 +331,116 @@ impl MqttParser {
                     self.cut_off.parts += u64::from(!has_room && !connection.topics.contains(&topic));
                     note(&mut connection.topics, topic, TOPICS_MAX);
                 }
+                self.take_publish(from, frame, (body, body_bytes), sessions);
             }
-            8 => drop(connection.take_subscribe(body)),
+            4..=7 => self.take_acknowledged_publish(from, kind, body, sessions),
+            8 | 10 => self.take_subscription(from, kind == 10, frame.time, body, sessions),
+            9 | 11 => self.take_acknowledged_subscription(from, kind == 11, body, sessions),
             _ => {}
         }
+    }
+
+    /// Takes PUBLISH. Without acknowledgement, the message is complete.
+    fn take_publish(
+        &mut self,
+        from: Direction,
+        frame: &Frame<'_>,
+        (body, body_bytes): (&[u8], u64),
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        const DUP: u8 = 8;
+        let Some(connection) = &self.connection else { return };
+        let (flags, is_from_client) = (frame.bytes[0], connection.client == from);
+        let parsed = MqttPublish::parse(flags, body, body_bytes, connection.level(), is_from_client);
+        let Some((publish, number)) = parsed else { return };
+        // A retransmission belongs to the exchange that waits.
+        let is_again = number.is_some_and(|number| {
+            flags & DUP != 0 && self.waiting.find(|waiting| waiting.is_publish(from, number)).is_some()
+        });
+        if is_again {
+            return;
+        }
+        let exchange = connection.exchange(frame.time, MqttPart::Publish(publish));
+        match number {
+            Some(number) => self.wait(Pending { from, number, exchange }, sessions),
+            None => sessions.push(exchange),
+        }
+    }
+
+    /// Takes an acknowledgement of a message, or the release of its packet identifier by the sender (PUBREL).
+    fn take_acknowledged_publish(
+        &mut self,
+        from: Direction,
+        kind: u8,
+        body: &[u8],
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        const RELEASE: u8 = 6;
+        let Some(number) = Reader::new(body).u16() else { return };
+        // Only version 5 has reason codes; those of errors are 128 and more.
+        let is_refused = body.get(2).is_some_and(|reason| *reason >= 0x80);
+        let sender = if kind == RELEASE { from } else { from.other() };
+        let is_over = |waiting: &mut Pending| {
+            waiting
+                .publish(sender, number)
+                .is_some_and(|publish| publish.take_acknowledgement(kind, is_refused))
+        };
+        let found = self.waiting.find(|waiting| waiting.is_publish(sender, number));
+        if found.is_some_and(is_over) {
+            let over = self.waiting.take(|waiting| waiting.is_publish(sender, number));
+            sessions.extend(over.map(|over| over.exchange as Box<dyn Session>));
+        }
+    }
+
+    /// Takes SUBSCRIBE or UNSUBSCRIBE.
+    fn take_subscription(
+        &mut self,
+        from: Direction,
+        is_end: bool,
+        time: Timestamp,
+        body: &[u8],
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        let Some(connection) = &mut self.connection else { return };
+        let parsed = MqttSubscription::parse(is_end, body, connection.level());
+        let Some((change, number, cut)) = parsed else { return };
+        self.cut_off.parts += cut;
+        if !is_end {
+            change.topics.iter().for_each(|topic| {
+                note(&mut connection.subscriptions, topic.clone(), TOPICS_MAX);
+            });
+        }
+        let exchange = connection.exchange(time, MqttPart::Subscription(change));
+        self.wait(Pending { from, number, exchange }, sessions);
+    }
+
+    /// Takes SUBACK or UNSUBACK.
+    fn take_acknowledged_subscription(
+        &mut self,
+        from: Direction,
+        is_end: bool,
+        body: &[u8],
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        let Some((number, body)) = body.split_first_chunk() else { return };
+        let (number, level) = (
+            u16::from_be_bytes(*number),
+            self.connection.as_ref().map_or(4, |connection| connection.level()),
+        );
+        let is_it = |waiting: &Pending| waiting.is_subscription(from.other(), number, is_end);
+        let Some(mut over) = self.waiting.take(is_it) else { return };
+        if let MqttPart::Subscription(change) = &mut over.exchange.part {
+            change.take_acknowledgement(body, level);
+        }
+        sessions.push(over.exchange);
+    }
+
+    /// Appends an exchange to those that wait. An earlier one with its packet identifier is given up.
+    fn wait(&mut self, pending: Pending, sessions: &mut Vec<Box<dyn Session>>) {
+        let (from, number) = (pending.from, pending.number);
+        let before = self.waiting.take(|waiting| (waiting.from, waiting.number) == (from, number));
+        sessions.extend(before.map(|before| before.exchange as Box<dyn Session>));
+        self.waiting.push(pending, |oldest| sessions.push(oldest.exchange));
     }
 }
 
@@ -314,89 +459,19 @@ impl Session for MqttConnection {
 }
 
 session_fields! { MqttConnection;
-    "mqtt.protoname" ["mqtt.proto_name"] proto_name: Text, "Name of the protocol: MQTT, MQIsdp" => |m| text(m.protocol.as_deref());
+    "mqtt.protoname" ["mqtt.proto_name"] proto_name: Text, "Name of the protocol: MQTT, MQIsdp" => |m| text(m.about.protocol.as_deref());
     "mqtt.proto_version" ["mqtt.version"] proto_version: Text, "Version of the protocol: 3.1.1" => |m| name(m.version());
-    "mqtt.clientid" ["mqtt.client_id"] client_id: Text, "Identifier of the client" => |m| text(m.client_id.as_deref());
+    "mqtt.clientid" ["mqtt.client_id"] client_id: Text, "Identifier of the client" => |m| text(m.about.client_id.as_deref());
     "mqtt.connect_status" [] connect_status: Text, "Result of the connection request" => |m| name(m.status());
-    "mqtt.willtopic" ["mqtt.will_topic"] will_topic: Text, "Topic of the will: the message that the server publishes if the client disappears" => |m| text(m.will_topic.as_deref());
-    "mqtt.willmsg" ["mqtt.will_payload"] will_payload: Text, "Message of the will" => |m| text(m.will_payload.as_deref());
+    "mqtt.willtopic" ["mqtt.will_topic"] will_topic: Text, "Topic of the will: the message that the server publishes if the client disappears" => |m| text(m.about.will_topic.as_deref());
+    "mqtt.willmsg" ["mqtt.will_payload"] will_payload: Text, "Message of the will" => |m| text(m.about.will_payload.as_deref());
     // Fields without a column in Zeek's log.
-    "mqtt.ver" [] _: Unsigned, "Level of the protocol: 3, 4, 5" => |m| unsigned(m.level);
-    "mqtt.username" ["mqtt.user"] _: Text, "User name" => |m| text(m.username.as_deref());
-    "mqtt.kalive" ["mqtt.keep_alive"] _: Unsigned, "Maximum time between messages of the client (keep alive), seconds" => |m| unsigned(m.keep_alive_secs);
+    "mqtt.ver" [] _: Unsigned, "Level of the protocol: 3, 4, 5" => |m| unsigned(m.about.level);
+    "mqtt.username" ["mqtt.user"] _: Text, "User name" => |m| text(m.about.username.as_deref());
+    "mqtt.kalive" ["mqtt.keep_alive"] _: Unsigned, "Maximum time between messages of the client (keep alive), seconds" => |m| unsigned(m.about.keep_alive_secs);
     "mqtt.conack.val" ["mqtt.reason"] _: Unsigned, "Number of the result of the connection request" => |m| unsigned(m.reason);
     "mqtt.topic" ["mqtt.topics"] _: Texts, "Topics of published messages, without repetitions" => |m| texts(&m.topics);
     "mqtt.subscriptions" [] _: Texts, "Topics that the client subscribed to, without repetitions" => |m| texts(&m.subscriptions);
     "mqtt.client_publishes" [] _: Unsigned, "Number of messages that the client published" => |m| Value::Unsigned(m.published[0]);
     "mqtt.server_publishes" [] _: Unsigned, "Number of messages that the server delivered" => |m| Value::Unsigned(m.published[1]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conversation::rows;
-
-    const CONNECT: &str = "> 10 27 0004 \"MQTT\" 04 c6 003c 0003 \"dev\" 0004 \"dead\" 0003 \"bye\" 0003 \"bob\" 0006 \"secret\"\n";
-
-    #[test]
-    fn a_client_connects_subscribes_and_publishes() {
-        let talk = CONNECT.to_owned()
-            + "< 20020000\n> 82 06 0001 0001 \"#\" 00\n< 9003000100\n> 30 05 0003 \"a/b\" 32 08 0003 \"a/b\" 0007 \"x\"\n\
-               < 30 04 0001 \"c\" \"y\"\n> e000\n";
-        let names = [
-            "proto_name",
-            "proto_version",
-            "client_id",
-            "connect_status",
-            "will_topic",
-            "will_payload",
-            "mqtt.username",
-            "mqtt.topics",
-            "mqtt.subscriptions",
-            "mqtt.client_publishes",
-            "mqtt.server_publishes",
-        ];
-        assert_eq!(
-            rows(&PROTOCOL, &talk, &names),
-            ["MQTT | 3.1.1 | dev | Connection Accepted | dead | bye | bob | a/b,c | # | 2 | 1"]
-        );
-    }
-
-    #[test]
-    fn version_5_has_properties() {
-        let talk = "> 10 13 0004 \"MQTT\" 05 02 003c 03 210014 0003 \"dev\"\n< 20 03 00 87 00\n";
-        assert_eq!(
-            rows(&PROTOCOL, talk, &["proto_version", "client_id", "connect_status"]),
-            ["5.0 | dev | Refused: not authorized"]
-        );
-    }
-
-    #[test]
-    fn long_payloads_are_skipped_and_gaps_in_them_do_no_harm() {
-        let talk = CONNECT.to_owned() + "> 30 ffff7f 0003 \"a/b\"\n> gap 2097146\n> 30 05 0003 \"c/d\"\n";
-        let expected = ["a/b,c/d | -"];
-        let filler = "00".repeat(PACKET_BYTES_MAX - 9);
-        let talk = talk.replace(
-            "\n> gap 2097146",
-            &format!("{filler}\n> gap {}", 2_097_151 - 5 - (PACKET_BYTES_MAX - 9)),
-        );
-        assert_eq!(rows(&PROTOCOL, &talk, &["mqtt.topics", "connect_status"]), expected);
-    }
-
-    #[test]
-    fn one_side_alone() {
-        assert_eq!(rows(&PROTOCOL, "< 20020005\n", &["connect_status"]), ["Refused: not authorized"]);
-        assert_eq!(rows(&PROTOCOL, CONNECT, &["client_id", "connect_status"]), ["dev | -"]);
-        assert_eq!(rows(&PROTOCOL, "> 00\n< 00", &["client_id"]), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_connect_makes_it_one() {
-        let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
-        assert_eq!(probe(b"\x10\x25\0\x04MQTT"), Probe::Certain);
-        assert_eq!(probe(b"\x10\x25\0\x06MQIs"), Probe::Unsure);
-        assert_eq!(probe(b"\x10"), Probe::Unsure);
-        assert_eq!(probe(b"\x20\x02\0\0"), Probe::NotForUs);
-        assert_eq!(probe(b"\x10\x80\x80\x80\x80"), Probe::NotForUs);
-    }
 }

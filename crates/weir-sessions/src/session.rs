@@ -144,9 +144,9 @@ pub struct Field {
     /// Other names of the field: `tls.sni`.
     pub aliases: &'static [&'static str],
     /// The column in the protocol's log; Zeek's name if it exists: `server_name`. Empty if the log does not
-    /// contain the field. Columns are in the order of the fields. If the name ends in `fuid` or `fuids`, the
-    /// values are numbers of the session's files, and rows show file identifiers, which are made of this
-    /// number and the connection's `uid`.
+    /// contain the field. Columns are in the order of the fields. If this name or the field's ends in `fuid`
+    /// or `fuids`, the values are numbers of the session's files, and rows show file identifiers, which are
+    /// made of this number and the connection's `uid`.
     pub column: &'static str,
     /// The type. A filter on a list (`Texts`, `Numbers`) holds if it holds for any element.
     pub value_type: ValueType,
@@ -188,6 +188,12 @@ pub trait Session: Any + Send + Sync + std::fmt::Debug {
 
     /// The time of the session's begin: `ts` in its row. `None` means the connection's begin.
     fn time(&self) -> Option<Timestamp>;
+
+    /// Whether the session has a row in the log of its protocol. Without one, it only has rows in
+    /// [logs of parts](PartLog): a published message is none of the connections in its protocol's log.
+    fn has_row(&self) -> bool {
+        true
+    }
 
     /// The session goes on: a later one has all of it. Parsers yield such sessions only if their
     /// [context](crate::Context::early) asks for them.

@@ -14,7 +14,7 @@
 
 use std::fmt;
 use weir_packet::{Timestamp, Value, ValueType};
-use weir_sessions::{Data, Direction, Field, Opening, Progress, Session, SessionProtocol};
+use weir_sessions::{Data, Direction, Field, Opening, PartLog, Progress, Session, SessionProtocol};
 
 /// Maximum number of bytes that a parser and its sessions may hold, in programs whose allocator
 /// [counts](weir_memory::is_counting). Far above the needs of any parser.
@@ -392,7 +392,7 @@ fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
 }
 
 /// Runs a protocol's parser on a conversation as text, whole and in single bytes. Returns one row for each
-/// session, with the values of the named fields (`-` if absent). If the parser handed over to another
+/// session that has one, with the values of the named fields (`-` if absent). If the parser handed over to another
 /// protocol, the last row is `over to BYTES`, with the number of bytes that it consumed before.
 ///
 /// # Panics
@@ -401,20 +401,44 @@ pub fn rows(protocol: &SessionProtocol, talk: &str, names: &[&str]) -> Vec<Strin
     let conversation = Conversation::parse(talk);
     let outcome = run(protocol, &conversation);
     assert_eq!(run(protocol, &conversation.cut(&[1])), outcome, "in single bytes");
-    let (sessions, _) = drive(protocol, &conversation);
+    let (mut sessions, _) = drive(protocol, &conversation);
+    sessions.retain(|session| session.has_row());
+    let mut rows = rows_of(&sessions, protocol.fields, names);
+    rows.extend(outcome.handed_over.map(|(_, taken_bytes)| format!("over to {taken_bytes}")));
+    rows
+}
+
+/// Runs a protocol's parser on a conversation as text, whole and in single bytes. Returns one row for each
+/// part of a session that the log has, in the order of the sessions.
+///
+/// # Panics
+/// As [`rows`]; also if the log has no parts of the protocol.
+pub fn part_rows(protocol: &SessionProtocol, log: &PartLog, talk: &str, names: &[&str]) -> Vec<String> {
+    let conversation = Conversation::parse(talk);
+    let (_, parts_of) = log.of.iter().find(|(of, _)| *of == protocol.name).expect("the log has such parts");
+    let of = |conversation: &Conversation| {
+        let (sessions, _) = drive(protocol, conversation);
+        let parts: Vec<_> = sessions.iter().flat_map(|session| parts_of(session.as_ref())).collect();
+        rows_of(&parts, log.fields, names)
+    };
+    let rows = of(&conversation);
+    assert_eq!(of(&conversation.cut(&[1])), rows, "in single bytes");
+    rows
+}
+
+/// The values of the named fields of each session.
+fn rows_of(sessions: &[Box<dyn Session>], fields: &[Field], names: &[&str]) -> Vec<String> {
     let index = |name: &&str| {
         let is_it =
             |field: &Field| field.name == *name || field.column == *name || field.aliases.contains(name);
-        protocol.fields.iter().position(is_it).unwrap_or_else(|| panic!("no field {name}"))
+        fields.iter().position(is_it).unwrap_or_else(|| panic!("no field {name}"))
     };
     let indices: Vec<usize> = names.iter().map(index).collect();
     let row = |session: &dyn Session| {
         let values = indices.iter().map(|index| plain(&session.value(*index)));
         values.collect::<Vec<_>>().join(" | ")
     };
-    let mut rows: Vec<String> = sessions.iter().map(|session| row(session.as_ref())).collect();
-    rows.extend(outcome.handed_over.map(|(_, taken_bytes)| format!("over to {taken_bytes}")));
-    rows
+    sessions.iter().map(|session| row(session.as_ref())).collect()
 }
 
 /// A value as text for tests: lists are separated by commas, numbers and times are not formatted.

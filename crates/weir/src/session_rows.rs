@@ -56,8 +56,18 @@ const REPEATED: Column = Column::new(
 
 /// Columns that number the messages of a connection. Rows that only differ in them and in times are merged if
 /// rows are limited.
-const NUMBERS: &[&str] =
-    &["trans_depth", "trans_id", "tid", "seq", "stream_id", "fuid", "orig_fuids", "resp_fuids", "repeated"];
+const NUMBERS: &[&str] = &[
+    "trans_depth",
+    "trans_id",
+    "tid",
+    "seq",
+    "stream_id",
+    "fuid",
+    "id",
+    "orig_fuids",
+    "resp_fuids",
+    "repeated",
+];
 
 /// The source of a log's rows.
 #[derive(Debug, Clone, Copy)]
@@ -259,7 +269,7 @@ fn column(field: &Field) -> Column {
 
 /// Whether a field holds numbers of files of its session, which rows show as identifiers.
 fn names_files(field: &Field) -> bool {
-    field.column.ends_with("fuid") || field.column.ends_with("fuids")
+    [field.column, field.name].iter().any(|name| name.ends_with("fuid") || name.ends_with("fuids"))
 }
 
 /// Fields whose value also depends on the connection: a function of the connection, the field's own value,

@@ -572,7 +572,7 @@ impl Subscriber for Collector {
             return;
         }
         let rows = presenter.sessions[question];
-        if rows.contains(protocol) && !self.is_counted(question) {
+        if rows.contains(protocol) && session.has_row() && !self.is_counted(question) {
             // Several questions may receive the same row in succession, and fingerprints and certificates are
             // costly.
             let has_same_columns = |from: usize| presenter.shapes[from].columns == shape.columns;

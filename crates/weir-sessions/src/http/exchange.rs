@@ -4,6 +4,7 @@ use super::head::Head;
 use super::start_line::Version;
 use super::stream::Flaw;
 use super::{fields, media};
+use crate::pe::{HEAD_BYTES_MAX, PeHead, Start};
 use crate::values::readable;
 use crate::{Content, Contents, Direction, Early, Session};
 use base64::Engine;
@@ -36,6 +37,8 @@ pub struct HttpMessage {
     is_start_open: bool,
     /// The content, if somebody asks for contents.
     pub(super) content: Option<Content>,
+    /// The first bytes of a content without coding that may be an executable of Windows.
+    start_of_executable: Start,
 }
 
 impl HttpMessage {
@@ -51,6 +54,7 @@ impl HttpMessage {
             flaw,
             is_start_open: true,
             content: None,
+            start_of_executable: Start::default(),
         }
     }
 
@@ -71,6 +75,7 @@ impl HttpMessage {
             content.write(bytes);
         }
         let before = self.body_bytes;
+        self.start_of_executable.take(before, bytes);
         self.body_bytes += bytes.len() as u64;
         self.body_times = Some((self.body_times.map_or(time, |(first, _)| first), time));
         if self.is_start_open {
@@ -88,6 +93,7 @@ impl HttpMessage {
             content.lose(length_bytes);
         }
         let before = self.body_bytes;
+        self.start_of_executable.lose();
         self.body_bytes = before.saturating_add(length_bytes);
         self.lost_bytes = self.lost_bytes.saturating_add(length_bytes);
         self.is_start_open = false;
@@ -102,11 +108,12 @@ impl HttpMessage {
         self.content.as_ref()
     }
 
-    /// Ends the content; `is_over`: the message has ended. Returns the number of contents that a bound cut: 0
-    /// or 1.
-    pub(super) fn end_body(&self, is_over: bool) -> u64 {
+    /// Ends the content; `is_over`: the message has ended. Returns how much of it a bound cut: 1 for the
+    /// content, 1 for the head of an executable.
+    pub(super) fn end_body(&mut self, is_over: bool) -> u64 {
         let is_whole = is_over && self.flaw.is_none() && self.lost_bytes == 0;
-        u64::from(self.content.as_ref().is_some_and(|content| content.end(is_whole)))
+        let is_cut = self.content.as_ref().is_some_and(|content| content.end(is_whole));
+        u64::from(is_cut) + self.start_of_executable.end()
     }
 
     /// Marks the message as incomplete. Only the first reason is kept.
@@ -120,6 +127,16 @@ impl HttpMessage {
         media::sniff(&self.body_start, self.head.header("content-encoding"))
     }
 
+    /// The head of the content, if it is an executable of Windows. Of a coded content, the head is read from
+    /// the kept first bytes, and may be incomplete. Not cached.
+    pub(super) fn executable(&self) -> Option<Box<PeHead>> {
+        let coding = self.head.header("content-encoding");
+        match media::unpack(&self.body_start, coding, HEAD_BYTES_MAX)? {
+            Cow::Borrowed(_) => self.start_of_executable.head(),
+            Cow::Owned(unpacked) => PeHead::read(&unpacked).map(Box::new),
+        }
+    }
+
     /// The value of the Content-Length header (RFC 9110 §8.6), if it is a number.
     pub fn content_length(&self) -> Option<u64> {
         read_content_length(&self.head)?.ok()
@@ -127,7 +144,7 @@ impl HttpMessage {
 
     /// Bytes held, without the content's.
     pub(super) fn held_bytes(&self) -> usize {
-        self.head.held_bytes() + self.body_start.capacity()
+        self.head.held_bytes() + self.body_start.capacity() + self.start_of_executable.held_bytes()
     }
 }
 
@@ -214,12 +231,12 @@ impl HttpExchange {
     }
 
     /// Ends the contents of both messages; whether each message has ended. Returns the number of contents
-    /// that a bound cut.
-    pub(super) fn end_bodies(&self, is_request_over: bool, is_response_over: bool) -> u64 {
-        let end = |message: &Option<HttpMessage>, is_over| {
-            message.as_ref().map_or(0, |message| message.end_body(is_over))
+    /// and heads of executables that a bound cut.
+    pub(super) fn end_bodies(&mut self, is_request_over: bool, is_response_over: bool) -> u64 {
+        let end = |message: &mut Option<HttpMessage>, is_over| {
+            message.as_mut().map_or(0, |message| message.end_body(is_over))
         };
-        end(&self.request, is_request_over) + end(&self.response, is_response_over)
+        end(&mut self.request, is_request_over) + end(&mut self.response, is_response_over)
     }
 
     /// Bytes of memory of the contents: decoders, and buffers of their store.

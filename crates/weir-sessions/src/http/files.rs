@@ -1,6 +1,7 @@
 //! Bodies as files, for `files.log`.
 
 use super::exchange::{HttpExchange, HttpMessage};
+use super::media::EXECUTABLE;
 use super::uri::unescape;
 use crate::files::{File, name_in_header};
 use crate::values::readable;
@@ -40,12 +41,13 @@ fn name_of_part(body: &[u8]) -> Option<String> {
 }
 
 fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
+    let media_type = message.media_type();
     let duration = message.body_times.map(|(first, last)| last.0.saturating_sub(first.0));
     File {
         number: number(exchange, message),
         source: "HTTP",
         depth: 0,
-        media_type: message.media_type(),
+        media_type,
         name: name(message),
         time: message.body_times.map(|(first, _)| first),
         duration_ns: duration.and_then(|ns| u64::try_from(ns).ok()),
@@ -55,6 +57,7 @@ fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
         missing_bytes: message.lost_bytes,
         other_name: message.content.as_ref().and_then(|_| name_in_target(exchange)),
         content: message.content.clone(),
+        executable: if media_type == Some(EXECUTABLE) { message.executable() } else { None },
     }
 }
 

@@ -1,9 +1,13 @@
 //! Detects the media type of content by its first bytes, with Zeek's names.
 
 use crate::coding::Decoder;
+use std::borrow::Cow;
 
 /// Maximum number of decompressed bytes that are inspected.
 const UNPACKED_BYTES_MAX: usize = 512;
+
+/// The media type of programs of DOS and Windows.
+pub(super) const EXECUTABLE: &str = "application/x-dosexec";
 
 /// Signatures: offset, bytes, media type.
 const SIGNATURES: &[(usize, &[u8], &str)] = &[
@@ -21,7 +25,7 @@ const SIGNATURES: &[(usize, &[u8], &str)] = &[
     (0, b"Rar!\x1a\x07", "application/x-rar"),
     (0, b"\x28\xb5\x2f\xfd", "application/zstd"),
     (0, b"MSCF\0\0\0\0", "application/vnd.ms-cab-compressed"),
-    (0, b"MZ", "application/x-dosexec"),
+    (0, b"MZ", EXECUTABLE),
     (0, b"\x7fELF", "application/x-executable"),
     (0, b"\xca\xfe\xba\xbe", "application/x-java-applet"),
     (0, b"\xcf\xfa\xed\xfe", "application/x-mach-o-executable"),
@@ -69,19 +73,29 @@ pub(crate) fn sniff(bytes: &[u8], coding: Option<&[u8]>) -> Option<&'static str>
     if bytes.is_empty() {
         return None;
     }
-    match Decoder::of(coding)? {
-        Decoder::Plain => sniff_plain(bytes),
+    sniff_plain(&unpack(bytes, coding, UNPACKED_BYTES_MAX)?)
+}
+
+/// The first bytes of a content without its Content-Encoding: as they are if it has none, else decoded, at
+/// most `unpacked_max`. `None` if the coding is unknown.
+pub(super) fn unpack<'a>(
+    bytes: &'a [u8],
+    coding: Option<&[u8]>,
+    unpacked_max: usize,
+) -> Option<Cow<'a, [u8]>> {
+    Some(match Decoder::of(coding)? {
+        Decoder::Plain => bytes.into(),
         mut decoder => {
             let mut unpacked = vec![];
             // An error only marks the end of the available bytes.
             let _ = decoder.decode(bytes, &mut |piece| {
-                let room = UNPACKED_BYTES_MAX - unpacked.len();
+                let room = unpacked_max - unpacked.len();
                 unpacked.extend_from_slice(&piece[..piece.len().min(room)]);
-                unpacked.len() < UNPACKED_BYTES_MAX
+                unpacked.len() < unpacked_max
             });
-            sniff_plain(&unpacked)
+            unpacked.into()
         }
-    }
+    })
 }
 
 fn sniff_plain(bytes: &[u8]) -> Option<&'static str> {

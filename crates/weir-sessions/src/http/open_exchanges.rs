@@ -220,7 +220,7 @@ impl OpenExchanges {
     }
 
     fn yield_first(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
-        if let Some(first) = self.open.pop_front() {
+        if let Some(mut first) = self.open.pop_front() {
             let (is_request_over, is_response_over) =
                 (first.request == Part::Over, first.response == Part::Over);
             self.cut_off.parts += first.exchange.end_bodies(is_request_over, is_response_over);

@@ -2,6 +2,7 @@
 
 use super::status;
 use crate::files::File;
+use crate::pe::PeHead;
 use crate::session::{Words, session_fields};
 use crate::values::{name, owned_texts, text, unsigned};
 use crate::{Content, Session};
@@ -51,6 +52,17 @@ pub enum ShareType {
     Print,
 }
 
+impl ShareType {
+    /// Zeek's name: `DISK`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "DISK",
+            Self::Pipe => "PIPE",
+            Self::Print => "PRINT",
+        }
+    }
+}
+
 /// Timestamps of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SmbTimes {
@@ -97,6 +109,8 @@ pub struct SmbFile {
     pub is_closed: bool,
     /// The bytes that were read, and those that were written, if somebody asks for contents.
     pub contents: [Option<Content>; 2],
+    /// The heads of an executable of Windows in the bytes that were read, and in those that were written.
+    pub executables: [Option<Box<PeHead>>; 2],
 }
 
 impl SmbFile {
@@ -201,7 +215,9 @@ impl SmbAction {
         let file = self.file.as_deref().map_or(0, |file| {
             let names = [&file.name, &file.previous_name].into_iter().flatten();
             let contents = file.contents.iter().flatten().map(Content::held_bytes);
-            size_of::<SmbFile>() + names.map(String::capacity).sum::<usize>() + contents.sum::<usize>()
+            let heads = file.executables.iter().flatten().map(|head| head.held_bytes());
+            let named_bytes = size_of::<SmbFile>() + names.map(String::capacity).sum::<usize>();
+            named_bytes + contents.sum::<usize>() + heads.sum::<usize>()
         });
         size_of::<Self>() + file
     }
@@ -254,11 +270,7 @@ impl Session for SmbAction {
 }
 
 fn share_type(action: &SmbAction) -> Option<&'static str> {
-    Some(match action.share.as_ref()?.share_type? {
-        ShareType::Disk => "DISK",
-        ShareType::Pipe => "PIPE",
-        ShareType::Print => "PRINT",
-    })
+    action.share.as_ref()?.share_type.map(ShareType::name)
 }
 
 fn actions(file: &SmbFile) -> Value<'static> {
@@ -267,11 +279,6 @@ fn actions(file: &SmbFile) -> Value<'static> {
 
 fn time(time: Option<Timestamp>) -> Value<'static> {
     time.map_or(Value::Absent, Value::Time)
-}
-
-/// Whether the action succeeded; a warning counts as success.
-fn success(action: &SmbAction) -> Value<'static> {
-    action.status.map_or(Value::Absent, |status| Value::Bool(status >> 30 != 3))
 }
 
 /// Names of commands.
@@ -294,7 +301,10 @@ const ACTIONS: Words = Words {
 };
 
 /// Names of share types.
-const SHARE_TYPES: Words = Words { list: || vec!["DISK", "PIPE", "PRINT"], others: &[] };
+pub(super) const SHARE_TYPES: Words = Words {
+    list: || [ShareType::Disk, ShareType::Pipe, ShareType::Print].map(ShareType::name).into(),
+    others: &[],
+};
 
 session_fields! { SmbAction;
     "smb2.cmd" ["smb.command", "smb.cmd"] command: Text in COMMANDS, "Action of the row: NEGOTIATE, SESSION_SETUP, TREE_CONNECT, CREATE (a file from open to close), ENCRYPTED" => |s| text(Some(s.command.name()));
@@ -314,7 +324,7 @@ session_fields! { SmbAction;
     "ntlmssp.challenge.target_info.dns_tree_name" ["smb.server_tree_name"] server_tree_name: Text, "DNS forest of the server" => |s| s.login(|login| login.server_tree_name.as_ref());
     "smb2.dialect" ["smb.version", "smb.dialect"] version: Text, "Dialect: 2.1, 3.1.1; for SMB 1 its name: NT LM 0.12" => |s| text(s.dialect.as_deref());
     "smb2.nt_status" ["smb.status"] status: Text in status::WORDS, "Status of the response: SUCCESS, ACCESS_DENIED" => |s| name(s.status.map(status::name));
-    "smb.success" [] success: Bool, "Whether the action succeeded" => |s| success(s);
+    "smb.success" [] success: Bool, "Whether the action succeeded" => |s| s.succeeded().map_or(Value::Absent, Value::Bool);
     "smb2.time" ["smb.rtt"] rtt: Interval, "Time from the request to its answer" => |s| s.rtt_ns.map_or(Value::Absent, Value::Interval);
     // Not in the log.
     "smb.auth" [] _: Text, "Authentication mechanism: ntlm, kerberos" => |s| text(s.login.as_ref().and_then(|login| login.mechanism));
@@ -330,10 +340,24 @@ session_fields! { SmbAction;
 }
 
 impl SmbAction {
+    /// Whether the action succeeded; a warning counts as success. `None` without a response.
+    pub fn succeeded(&self) -> Option<bool> {
+        self.status.map(|status| status >> 30 != 3)
+    }
+
     /// Name of the status.
     pub fn status_name(&self) -> Option<Cow<'static, str>> {
         self.status.map(status::name)
     }
+}
+
+/// The number of the data read from a file, or written to it, among those of its connection.
+pub(super) fn file_number(action: &SmbAction, file: &SmbFile, is_written: bool) -> u64 {
+    // One packet may open several files, so the name is part of the number.
+    let name = file.name.as_deref().unwrap_or_default();
+    let number =
+        name.bytes().fold(action.time.0 as u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    number << 1 | u64::from(is_written)
 }
 
 /// The data read from and written to a file, as rows of `files.log`. The contents are counted, and passed on
@@ -344,13 +368,9 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
     else {
         return vec![];
     };
-    // One packet may open several files, so the name is part of the number.
-    let name = file.name.as_deref().unwrap_or_default();
-    let number =
-        name.bytes().fold(action.time.0 as u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let moved = [(file.read.1, false), (file.written.1, true)].into_iter().filter(|(bytes, _)| *bytes > 0);
     let of = |(seen_bytes, is_written): (u64, bool)| File {
-        number: number << 1 | u64::from(is_written),
+        number: file_number(action, file, is_written),
         source: "SMB",
         name: file.name.clone(),
         time: Some(action.time),
@@ -358,6 +378,7 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
         seen_bytes,
         total_bytes: file.size_bytes.filter(|_| !is_written),
         content: file.contents[usize::from(is_written)].clone(),
+        executable: file.executables[usize::from(is_written)].clone(),
         ..File::default()
     };
     moved.map(|one| Box::new(of(one)) as Box<dyn Session>).collect()

@@ -2,8 +2,8 @@
 //!
 //! One [`SmbAction`] for each action of a client: a dialect negotiated, a user logged in, a share connected,
 //! a file kept open, from CREATE to CLOSE, with the operations on it. Its columns combine Zeek's
-//! smb_files.log, smb_mapping.log and ntlm.log; reads and writes of a file are summed up, not listed. From
-//! the bytes up:
+//! smb_files.log, smb_mapping.log and ntlm.log; reads and writes of a file are summed up, not listed. Zeek's
+//! own logs of files and shares are made of the same actions. From the bytes up:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -15,6 +15,8 @@
 //! | `tables` | pending requests; logged-in users, connected shares, open files |
 //! | `parser` | drives the other files |
 //! | `action` | the output and its field names |
+//! | `file_actions` | the output as rows of smb_files.log |
+//! | `mapping` | the output as rows of smb_mapping.log |
 //!
 //! File contents are skipped by their length, unless somebody asks for them ([`crate::Contents`]). Encrypted
 //! and compressed messages are counted; a row at the end of the connection reports their number. Of SMB 1
@@ -22,7 +24,9 @@
 
 mod action;
 mod body;
+pub(crate) mod file_actions;
 mod header;
+pub(crate) mod mapping;
 mod ntlm;
 mod parser;
 mod probe;
@@ -33,6 +37,8 @@ mod tests;
 
 pub(crate) use action::files;
 pub use action::{ShareType, SmbAction, SmbCommand, SmbFile, SmbLogin, SmbShare};
+pub use file_actions::SmbFileAction;
+pub use mapping::SmbMapping;
 pub use parser::{MESSAGE_BYTES_MAX, SEEK_BYTES_MAX, SmbParser};
 pub use tables::{FILES_MAX, LOGINS_MAX, SHARES_MAX, WAITING_MAX};
 

@@ -6,6 +6,7 @@ use super::header::{Kind, Message, Seek, command, kind, measure, messages};
 use super::tables::{Asked, Pending, Tables};
 use super::{ntlm, status};
 use crate::frames::{Frame, Frames, Next};
+use crate::pe::{self, PeHead};
 use crate::{Content, Contents, CutOff, Data, Direction, Progress, Session, SessionParser};
 use std::sync::Arc;
 use weir_packet::Timestamp;
@@ -210,14 +211,19 @@ impl SmbParser {
     }
 
     /// Passes the data of a READ response or a WRITE request on, if somebody asks for contents: the bytes in
-    /// the message, and those that follow.
+    /// the message, and those that follow. Reads the head of an executable at the begin of a file from the
+    /// kept bytes of the message.
     fn pass_data_on(&mut self, from: Direction, message: &Message<'_>) {
         let is_written = match (message.command, message.is_response) {
             (command::READ, true) if message.status >> 30 <= 2 && message.status != status::PENDING => false,
             (command::WRITE, false) => true,
             _ => return,
         };
-        if self.contents.is_none() {
+        let Some((place, length)) = body::data_place(message) else { return };
+        let data = message.bytes.get(place..).unwrap_or_default();
+        let data = &data[..data.len().min(length)];
+        let may_be_executable = data.starts_with(b"MZ");
+        if self.contents.is_none() && !may_be_executable {
             return;
         }
         let asked = match is_written {
@@ -233,13 +239,17 @@ impl SmbParser {
         };
         let Some((handle, at_bytes)) = asked else { return };
         let Some(handle) = self.resolve(handle) else { return };
-        let Some((place, length)) = body::data_place(message) else { return };
         let is_pipe = |share: &SmbShare| share.share_type == Some(ShareType::Pipe);
         let contents = self.contents.clone();
         let Some(row) = self.tables.file(&handle) else { return };
         let Some(file) = row.file.as_mut().filter(|_| !row.share.as_deref().is_some_and(is_pipe)) else {
             return;
         };
+        if may_be_executable && at_bytes == 0 {
+            file.executables[usize::from(is_written)] = PeHead::read(data).map(Box::new);
+            let is_incomplete = pe::needed(data).is_some_and(|needed| needed > data.len());
+            self.cut_off.parts += u64::from(is_incomplete && data.len() < length);
+        }
         let slot = &mut file.contents[usize::from(is_written)];
         if slot.is_none() {
             *slot = contents.begin(None);

@@ -409,3 +409,42 @@ fn contents_are_passed_on_however_they_are_cut() {
         assert_eq!(files.len(), 2);
     }
 }
+
+#[test]
+fn an_executable_that_is_read_or_written_has_a_head() {
+    let head = crate::pe::tests::executable(128);
+    let long = [&head[..], &[7; 9000]].concat();
+    let read = |number: u8, offset: u8, data: &[u8]| {
+        let mut asked = for_file(16, 0x11, b"");
+        asked[8] = offset;
+        let answered = [&[17, 0, 80, 0][..], &(data.len() as u32).to_le_bytes(), &[0; 8], data].concat();
+        ask(8, number, &asked) + &answer(8, 0, number, &answered)
+    };
+    let write = |number: u8, data: &[u8]| {
+        let mut asked = for_file(16, 0x11, b"");
+        asked.resize(48, 0);
+        asked[..8].copy_from_slice(&[&[49, 0, 112, 0][..], &(data.len() as u32).to_le_bytes()].concat());
+        ask(9, number, &[&asked[..], data].concat()) + &answer(9, 0, number, &moved(9))
+    };
+    let heads = |operations: &str| -> Vec<bool> {
+        let talk = ask(5, 4, &create("a.exe")) + &answer(5, 0, 4, &created(1, 9, 0x11)) + operations;
+        let mut parser = super::SmbParser::default();
+        let mut sessions: Vec<Box<dyn crate::Session>> = vec![];
+        for step in crate::conversation::Conversation::parse(&talk).steps {
+            let crate::conversation::Act::Send(bytes) = step.act else { continue };
+            let data = crate::Data { from: step.from, time: step.time, bytes: &bytes, is_datagram: false };
+            crate::SessionParser::parse(&mut parser, &data, &mut sessions);
+        }
+        crate::SessionParser::finish(&mut parser, &mut sessions);
+        let files = super::files(&*sessions[0]);
+        let has_head = |file: &dyn crate::Session| {
+            let file = file.as_any().downcast_ref::<crate::files::File>().expect("a file");
+            file.executable.as_ref().is_some_and(|head| head.optional.is_some())
+        };
+        files.iter().map(|file| has_head(&**file)).collect()
+    };
+    assert_eq!(heads(&read(5, 0, &head)), [true]);
+    assert_eq!(heads(&read(5, 0, &long)), [true], "longer than what is kept of a message");
+    assert_eq!(heads(&read(5, 9, &head)), [false], "not at the begin of the file");
+    assert_eq!(heads(&(read(5, 0, b"text") + &write(6, &head))), [false, true]);
+}

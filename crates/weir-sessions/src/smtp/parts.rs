@@ -12,6 +12,7 @@
 
 use crate::files::{hex_byte, name_in_header, parameter};
 use crate::http::sniff;
+use crate::pe::{PeHead, Start};
 use crate::{Content, Contents};
 use memchr::memchr;
 use weir_packet::Timestamp;
@@ -47,6 +48,8 @@ pub struct MailFile {
     pub missing_bytes: u64,
     /// The decoded content, if somebody asks for contents.
     pub content: Option<Content>,
+    /// The head of the content, if it is an executable of Windows.
+    pub executable: Option<Box<PeHead>>,
 }
 
 /// Transfer encoding of a content (RFC 2045 §6).
@@ -96,7 +99,7 @@ pub(super) struct Parts {
     files: Vec<MailFile>,
     /// Number of parts so far.
     count: u64,
-    /// Number of parts and fields that were not kept.
+    /// Number of parts, fields and heads of executables that were not kept.
     pub(super) cut: u64,
     contents: Contents,
 }
@@ -107,6 +110,7 @@ struct Open {
     file: MailFile,
     coding: Coding,
     start: Vec<u8>,
+    executable: Start,
     /// Line ends that may belong to a boundary.
     newlines: u64,
     /// Base64 bits that do not yet fill a byte.
@@ -321,7 +325,8 @@ impl Parts {
 
     /// Ends the current file; `is_whole`: its end was seen.
     fn close(&mut self, is_whole: bool) {
-        let Some(file) = self.open.take().and_then(|open| open.finish(is_whole)) else { return };
+        let Some((file, heads_cut)) = self.open.take().and_then(|open| open.finish(is_whole)) else { return };
+        self.cut += heads_cut;
         if self.files.len() < FILES_MAX {
             self.files.push(file);
         } else {
@@ -401,6 +406,7 @@ impl Open {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
+        self.executable.take(self.file.seen_bytes, bytes);
         self.file.seen_bytes += bytes.len() as u64;
         if let Some(content) = &self.file.content {
             content.write(bytes);
@@ -412,14 +418,16 @@ impl Open {
     /// Takes note of missing bytes, as sent.
     fn lose(&mut self, length_bytes: u64) {
         self.file.missing_bytes = self.file.missing_bytes.saturating_add(length_bytes);
+        self.executable.lose();
         if let Some(content) = &self.file.content {
             // About as many bytes are missing in the decoded content.
             content.lose(if self.coding == Coding::Base64 { length_bytes / 4 * 3 } else { length_bytes });
         }
     }
 
-    /// The file. `None` if it has no bytes. `is_whole`: its end was seen.
-    fn finish(mut self, is_whole: bool) -> Option<MailFile> {
+    /// The file, and the number of heads of executables that the bound cut. `None` if it has no bytes.
+    /// `is_whole`: its end was seen.
+    fn finish(mut self, is_whole: bool) -> Option<(MailFile, u64)> {
         if self.file.seen_bytes > 0 {
             // The last line end belongs to the boundary, or to the end of the mail.
             self.keep_newlines(self.newlines.saturating_sub(1));
@@ -427,8 +435,10 @@ impl Open {
         if let Some(content) = &self.file.content {
             content.end(is_whole && self.file.missing_bytes == 0);
         }
-        let file = MailFile { media_type: sniff(&self.start, None), ..self.file };
-        (file.seen_bytes + file.missing_bytes > 0).then_some(file)
+        let heads_cut = self.executable.end();
+        let (media_type, executable) = (sniff(&self.start, None), self.executable.head());
+        let file = MailFile { media_type, executable, ..self.file };
+        (file.seen_bytes + file.missing_bytes > 0).then_some((file, heads_cut))
     }
 }
 

@@ -149,6 +149,7 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
         missing_bytes: part.missing_bytes,
         other_name: None,
         content: part.content.clone(),
+        executable: part.executable.clone(),
     };
     mail.files.iter().map(|part| Box::new(file(part)) as Box<dyn Session>).collect()
 }

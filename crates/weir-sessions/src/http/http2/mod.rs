@@ -351,7 +351,7 @@ impl Http2 {
     }
 
     /// Yields an exchange.
-    fn deliver(&mut self, open: Open, sessions: &mut Vec<Box<dyn Session>>) {
+    fn deliver(&mut self, mut open: Open, sessions: &mut Vec<Box<dyn Session>>) {
         self.cut_off.parts += open.exchange.end_bodies(open.is_request_over, open.is_response_over);
         sessions.push(Box::new(open.exchange));
     }
