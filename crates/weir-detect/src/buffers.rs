@@ -5,8 +5,9 @@ use crate::http;
 use std::borrow::Cow;
 use weir::packet::Value;
 use weir::sessions::dns::DnsTransaction;
-use weir::sessions::files::{self, File};
+use weir::sessions::files::File;
 use weir::sessions::http::{HttpExchange, Reached};
+use weir::sessions::part_logs;
 use weir::sessions::tls::TlsHandshake;
 use weir::sessions::{Session, SessionRegistry};
 
@@ -97,7 +98,7 @@ impl<'t> Transaction<'t> {
     /// A session to inspect; `with_files`: rules look at files.
     pub fn of(protocol: usize, session: &'t dyn Session, app: &'static str, with_files: bool) -> Self {
         let name = SessionRegistry::builtin().protocols().get(protocol).map_or("", |known| known.name);
-        let parts = files::LOG.of.iter().find(|(of, _)| *of == name && with_files);
+        let parts = part_logs::FILES.of.iter().find(|(of, _)| *of == name && with_files);
         let early = number_of(session).and_then(|(_, early)| early);
         Self {
             protocol,

@@ -1,26 +1,15 @@
 //! Files carried by sessions, with the columns of Zeek's `files.log`. A session's parser provides sizes and
-//! the first bytes, and the head of an executable; no more of a file is kept. If the caller of the run asks for contents, a file also refers
-//! to its [`Content`], with its digest.
+//! the first bytes, and the head of an executable; no more of a file is kept. If the caller of the run asks
+//! for contents, a file also refers to its [`Content`], with its digest.
 //!
 //! Certificates are not files here, as in Zeek's log: see [`x509`](crate::x509).
 
 use crate::pe::PeHead;
 use crate::session::session_fields;
 use crate::values::{readable, text, unsigned};
-use crate::{Content, ContentFacts, PartLog, Session, http, smb, smtp};
+use crate::{Content, ContentFacts, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
-
-/// The log, for the registry.
-pub const LOG: PartLog = PartLog {
-    name: "files",
-    doc: "Files in sessions: bodies of HTTP, parts of mails, files of SMB",
-    head: &["ts", "fuid", "uid", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"],
-    known_by: "",
-    of: &[("http", http::files), ("smtp", smtp::files), ("smb", smb::files)],
-    brief: &["ts", "orig", "resp", "source", "mime_type", "filename", "seen_bytes", "sha256"],
-    fields: FIELDS,
-};
 
 /// One file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -35,6 +35,7 @@ pub mod mysql;
 pub mod ntp;
 pub mod openvpn;
 mod pairing;
+pub mod part_logs;
 pub mod pe;
 mod pieces;
 pub mod pop3;
@@ -115,11 +116,11 @@ pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
 /// (`of`).
 #[rustfmt::skip]
 pub(crate) const PART_LOGS: &[&PartLog] = &[
-    &files::LOG,
+    &part_logs::FILES,
     &x509::LOG,
     &smb::file_actions::LOG,
     &smb::mapping::LOG,
-    &pe::LOG,
+    &part_logs::EXECUTABLES,
     &mqtt::publish::LOG,
     &mqtt::subscription::LOG,
 ];

@@ -392,8 +392,8 @@ fn drive(protocol: &SessionProtocol, conversation: &Conversation) -> Driven {
 }
 
 /// Runs a protocol's parser on a conversation as text, whole and in single bytes. Returns one row for each
-/// session that has one, with the values of the named fields (`-` if absent). If the parser handed over to another
-/// protocol, the last row is `over to BYTES`, with the number of bytes that it consumed before.
+/// session that has one, with the values of the named fields (`-` if absent). If the parser handed over to
+/// another protocol, the last row is `over to BYTES`, with the number of bytes that it consumed before.
 ///
 /// # Panics
 /// As [`run`]; also if single bytes give other sessions, or a field is unknown.

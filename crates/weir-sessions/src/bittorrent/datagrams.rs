@@ -3,6 +3,9 @@
 
 use crate::{Opening, Probe};
 
+/// The start of a handshake: the length of the protocol's name, and the name.
+pub(super) const NAME: &[u8; 20] = b"\x13BitTorrent protocol";
+
 /// Length of a uTP header without extensions.
 const HEADER_BYTES: usize = 20;
 
@@ -13,8 +16,8 @@ const EXTENSIONS_MAX: usize = 4;
 const STATE: u8 = 2;
 const SYN: u8 = 4;
 
-/// The ways in which messages of the table begin: a query, a response, an error, a response with the address of
-/// the peer (BEP 42).
+/// The ways in which messages of the table begin: a query, a response, an error, a response with the address
+/// of the peer (BEP 42).
 const BEGINNINGS: [&[u8]; 4] = [b"d1:ad", b"d1:rd", b"d1:el", b"d2:ip"];
 
 /// What precedes the identifier of a node, and the digest of a torrent.
@@ -97,7 +100,7 @@ fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
 /// its answer.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
     let sides = [opening.originator, opening.responder];
-    let is_handshake = |datagram| carried(datagram).is_some_and(|bytes| bytes.starts_with(super::NAME));
+    let is_handshake = |datagram| carried(datagram).is_some_and(|bytes| bytes.starts_with(NAME));
     let is_certain = sides.iter().any(|datagram| is_of_table(datagram) || is_handshake(datagram));
     if is_certain || greet(sides[0], sides[1]) || greet(sides[1], sides[0]) {
         return Probe::Certain;

@@ -1,6 +1,6 @@
-//! BitTorrent's peer protocol (BEP 3), over TCP and over uTP (BEP 29): one [`TorrentHandshake`] per connection.
-//! Messages after the handshake are not parsed. Of the distributed table of peers (BEP 5), one row per flow that
-//! asks for a torrent.
+//! BitTorrent's peer protocol (BEP 3), over TCP and over uTP (BEP 29): one [`TorrentHandshake`] per
+//! connection. Messages after the handshake are not parsed. Of the distributed table of peers (BEP 5), one
+//! row per flow that asks for a torrent.
 
 mod datagrams;
 
@@ -11,6 +11,7 @@ use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
     SessionProtocol,
 };
+use datagrams::NAME;
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
 
@@ -41,9 +42,6 @@ fn may_begin(place: FirstPlace) -> ByteSet {
         _ => ByteSet::ALL,
     }
 }
-
-/// The start of a handshake: the length of the protocol's name, and the name.
-const NAME: &[u8; 20] = b"\x13BitTorrent protocol";
 
 /// Length of a handshake: name, reserved bits, digest of the torrent, peer ID.
 const HANDSHAKE_BYTES: usize = 20 + 8 + 20 + 20;
@@ -251,7 +249,8 @@ mod tests {
     const A: Direction = Direction::Originator;
     const B: Direction = Direction::Responder;
 
-    /// A packet of uTP: its type, the identifier of the connection, its number, the number that it acknowledges.
+    /// A packet of uTP: its type, the identifier of the connection, its number, the number that it
+    /// acknowledges.
     fn utp(kind: u8, connection: u16, number: u16, acknowledged: u16, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![kind << 4 | 1, 0];
         packet.extend(connection.to_be_bytes());

@@ -1,11 +1,12 @@
 //! [`MqttExchange`]: a published message, or a change of subscriptions, once it is complete.
 
+use super::connection::{MqttConnection, value};
 use super::publish::MqttPublish;
 use super::subscription::MqttSubscription;
-use super::{MqttConnection, value};
 use crate::Session;
 use crate::pairing::Held;
 use std::any::Any;
+use std::sync::Arc;
 use weir_packet::{Direction, Timestamp, Value};
 
 /// A published message, or a change of subscriptions: a session of its own, because connections last long.
@@ -26,6 +27,26 @@ pub enum MqttPart {
     Publish(MqttPublish),
     /// A change of subscriptions.
     Subscription(MqttSubscription),
+}
+
+impl MqttExchange {
+    /// An exchange of a connection, at `time`.
+    pub(super) fn of(connection: &MqttConnection, time: Timestamp, part: MqttPart) -> Box<Self> {
+        let MqttConnection { client, about, reason, .. } = connection;
+        let new = MqttConnection::new(time, *client);
+        let mut connection = MqttConnection { about: Arc::clone(about), reason: *reason, ..new };
+        match &part {
+            MqttPart::Publish(publish) => {
+                connection.published[usize::from(!publish.is_from_client)] = 1;
+                connection.topics.extend(Some(&publish.topic).filter(|topic| !topic.is_empty()).cloned());
+            }
+            MqttPart::Subscription(change) if !change.is_end => {
+                connection.subscriptions.clone_from(&change.topics);
+            }
+            MqttPart::Subscription(_) => {}
+        }
+        Box::new(Self { connection, part })
+    }
 }
 
 impl Session for MqttExchange {

@@ -1,7 +1,7 @@
 //! Published messages, as in Zeek's `mqtt_publish.log`: one row for each message of either side.
 
+use super::connection::{TEXT_BYTES_MAX, skip_properties};
 use super::exchange::{MqttExchange, MqttPart};
-use super::{TEXT_BYTES_MAX, skip_properties};
 use crate::line::text as lossy;
 use crate::session::{Words, session_fields};
 use crate::values::text;

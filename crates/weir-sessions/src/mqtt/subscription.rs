@@ -1,7 +1,7 @@
 //! Changes of subscriptions, as in Zeek's `mqtt_subscribe.log`: one row for each SUBSCRIBE or UNSUBSCRIBE.
 
+use super::connection::{TEXT_BYTES_MAX, TOPICS_MAX, skip_properties};
 use super::exchange::{MqttExchange, MqttPart};
-use super::{TEXT_BYTES_MAX, TOPICS_MAX, skip_properties};
 use crate::line::text as lossy;
 use crate::session::{Words, session_fields};
 use crate::values::{numbers, text, texts, unsigned};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::conversation::{part_rows, rows};
+use weir_packet::Value;
 
 const CONNECT: &str =
     "> 10 27 0004 \"MQTT\" 04 c6 003c 0003 \"dev\" 0004 \"dead\" 0003 \"bye\" 0003 \"bob\" 0006 \"secret\"\n";

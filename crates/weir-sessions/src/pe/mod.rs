@@ -19,23 +19,12 @@ pub use head::{OptionalHead, PeHead};
 pub use start::HEAD_BYTES_MAX;
 pub(crate) use start::Start;
 
+use crate::Session;
 use crate::files::File;
 use crate::session::session_fields;
 use crate::values::{name, owned_texts};
-use crate::{PartLog, Session, http, smb, smtp};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
-
-/// The log, for the registry.
-pub const LOG: PartLog = PartLog {
-    name: "pe",
-    doc: "Executables of Windows (PE) among files in sessions",
-    head: &["ts", "id"],
-    known_by: "",
-    of: &[("http", of_http), ("smtp", of_smtp), ("smb", of_smb)],
-    brief: &["ts", "id", "machine", "compile_ts", "subsystem", "is_exe", "is_64bit", "section_names"],
-    fields: FIELDS,
-};
 
 /// A file that is an executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,20 +82,8 @@ impl Session for Executable {
     }
 }
 
-fn of_http(session: &dyn Session) -> Vec<Box<dyn Session>> {
-    among(&http::files(session))
-}
-
-fn of_smtp(session: &dyn Session) -> Vec<Box<dyn Session>> {
-    among(&smtp::files(session))
-}
-
-fn of_smb(session: &dyn Session) -> Vec<Box<dyn Session>> {
-    among(&smb::files(session))
-}
-
 /// The executables among files.
-fn among(files: &[Box<dyn Session>]) -> Vec<Box<dyn Session>> {
+pub(crate) fn among(files: &[Box<dyn Session>]) -> Vec<Box<dyn Session>> {
     let files = files.iter().filter_map(|file| file.as_any().downcast_ref::<File>());
     let executable = |file: &File| {
         let head = file.executable.clone()?;

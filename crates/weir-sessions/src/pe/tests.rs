@@ -1,7 +1,8 @@
 //! Executables in the sessions of each protocol that carries files, and what their rows say.
 
 pub(crate) use super::head::tests::executable;
-use super::{Executable, FIELDS, HEAD_BYTES_MAX, LOG};
+use super::{Executable, FIELDS, HEAD_BYTES_MAX};
+use crate::part_logs::EXECUTABLES as LOG;
 use crate::{CutOff, Data, Direction, Session, SessionProtocol};
 use std::io::Write as _;
 use weir_packet::{Timestamp, Value};

@@ -194,7 +194,7 @@ mod tests {
         let file = row.file.as_mut().expect("it was put there");
         file.written = (1, 4);
         let files = super::super::files(&row);
-        let number = |at: usize| match files[at].value(crate::files::LOG.fields.len() - 1) {
+        let number = |at: usize| match files[at].value(crate::part_logs::FILES.fields.len() - 1) {
             Value::Unsigned(number) => number.to_string(),
             other => panic!("{other:?}"),
         };
