@@ -208,6 +208,10 @@ impl FlowTask for Worker {
     }
 
     fn session(&mut self, flow: &TaskFlow<'_>, session: &TaskSession<'_>) {
+        // The session of the connection has the same fields, once.
+        if !session.session.has_row() {
+            return;
+        }
         let state = self.flows.entry(flow.name()).or_default();
         state.sessions.retain(|(_, before)| !replaces(&**session.session, &**before));
         if state.sessions.len() == SESSIONS_MAX {

@@ -5,6 +5,9 @@ use crate::table::FlowId;
 use crate::tables::TableState;
 use weir_ir::graph::Table;
 
+/// Longest time-out of the first packets of a flow that is assumed, nanoseconds.
+const BESIDE_NS: i64 = 3_600_000_000_000;
+
 /// A flow that is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ending {
@@ -68,7 +71,11 @@ impl TableState {
         self.flows.in_order().into_iter().flat_map(move |id| {
             let (header, data) = self.flows.entry(id);
             let deadline = |time: i64| time.saturating_add(self.layout.timeouts.ns(data));
-            let beside = self.aside.packets(id).map(move |(number, time)| (number, deadline(time.0)));
+            // The next flow may have another time-out: too late a deadline is none too early.
+            let beside = self
+                .aside
+                .packets(id)
+                .map(move |(number, time)| (number, deadline(time.0).max(time.0.saturating_add(BESIDE_NS))));
             std::iter::once((header.first_packet, deadline(header.last_time))).chain(beside)
         })
     }

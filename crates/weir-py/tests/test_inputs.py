@@ -163,7 +163,7 @@ def test_what_the_command_notes_is_a_warning(first_light, tmp_path):
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 147)
     strange.write_bytes(head + struct.pack("<IIII", 1, 0, 4, 4) + b"abcd")
     for reader in (list, lambda result: result.to_arrow(), lambda result: result.to_parquet(tmp_path / "rows.parquet")):
-        with pytest.warns(weir.WeirWarning, match="strange.*not a start of the stack"):
+        with pytest.warns(weir.WeirWarning, match="strange.*does not read the link type"):
             reader(weir.read(strange).packets())
     import warnings
 

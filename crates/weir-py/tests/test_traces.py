@@ -56,7 +56,7 @@ def of_package(path: str) -> tuple[dict[str, pyarrow.Table], bool]:
             tables = {kind: pyarrow.table(answer) for kind, answer in answers.items()}
     name = path.rsplit("/", 1)[1]
     # A link type without a protocol is worth a note, and no damage.
-    texts = [str(warning.message) for warning in heard if "is not a start of the stack" not in str(warning.message)]
+    texts = [str(warning.message) for warning in heard if "does not read the link type" not in str(warning.message)]
     return tables, any(name in text for text in texts)
 
 

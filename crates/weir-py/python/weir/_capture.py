@@ -104,7 +104,7 @@ def open(*interfaces: str, **options: Any) -> Capture:
 
     >>> import weir
     >>> weir.open("lo", mode="strict").flows("tcp")
-    <weir.Result: flows(filter='tcp'), 30 columns>
+    <weir.Result: flows(filter='tcp'), 31 columns>
     """
     return Capture([], interfaces, False, "raise", options)
 

@@ -149,7 +149,8 @@ impl TorrentParser {
     /// Takes the handshake of a side. Returns whether both are known.
     fn take_handshake(&mut self, side: usize, time: Timestamp, bytes: &[u8]) -> bool {
         let part = |at: usize| bytes.get(at..at + 20).and_then(|part| part.try_into().ok());
-        let handshake = self.of_torrent(time, part(28).unwrap_or_default());
+        let Some(torrent) = part(28) else { return false };
+        let handshake = self.of_torrent(time, torrent);
         handshake.peers[side] = part(48);
         handshake.reserved[side] = bytes.get(20..28).and_then(|bits| bits.try_into().ok());
         handshake.peers[1 - side].is_some()

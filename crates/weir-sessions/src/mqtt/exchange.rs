@@ -1,6 +1,6 @@
 //! [`MqttExchange`]: a published message, or a change of subscriptions, once it is complete.
 
-use super::connection::{MqttConnection, value};
+use super::connection::{FIELDS, MqttConnection, value};
 use super::publish::MqttPublish;
 use super::subscription::MqttSubscription;
 use crate::Session;
@@ -37,7 +37,6 @@ impl MqttExchange {
         let mut connection = MqttConnection { about: Arc::clone(about), reason: *reason, ..new };
         match &part {
             MqttPart::Publish(publish) => {
-                connection.published[usize::from(!publish.is_from_client)] = 1;
                 connection.topics.extend(Some(&publish.topic).filter(|topic| !topic.is_empty()).cloned());
             }
             MqttPart::Subscription(change) if !change.is_end => {
@@ -50,8 +49,12 @@ impl MqttExchange {
 }
 
 impl Session for MqttExchange {
+    /// Totals are those of the whole connection.
     fn value(&self, index: usize) -> Value<'_> {
-        value(&self.connection, index)
+        match FIELDS.get(index).map(|field| field.name) {
+            Some("mqtt.client_publishes" | "mqtt.server_publishes") => Value::Absent,
+            _ => value(&self.connection, index),
+        }
     }
 
     fn time(&self) -> Option<Timestamp> {

@@ -406,7 +406,7 @@ impl Open {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        self.executable.take(self.file.seen_bytes, bytes);
+        self.executable.take(self.file.seen_bytes.saturating_add(self.file.missing_bytes), bytes);
         self.file.seen_bytes += bytes.len() as u64;
         if let Some(content) = &self.file.content {
             content.write(bytes);

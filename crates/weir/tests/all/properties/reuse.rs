@@ -111,13 +111,23 @@ fn a_five_tuple_that_is_used_again_is_another_connection() {
     // The old connection was reset.
     assert_eq!(rows(&again(&[(0, 105, 0, RST, b"")])), [row("RSTO", "ShADdR", [4, 2]), new.clone()]);
     // The capture lacks the third segment, or the request as well.
-    let lacking = |from: usize, to: usize| {
+    for (to, bytes) in [(3, [4, 5]), (4, [0, 5])] {
         let mut new = whole(70_000, 90_000);
-        new.drain(from..to);
-        rows(&[unclosed(100, 900), new].concat())
-    };
-    assert_eq!(lacking(2, 3), [old.clone(), row("SF", "ShDdFfA", [4, 3])]);
-    assert_eq!(lacking(2, 4), [old.clone(), row("SF", "ShdFfA", [3, 3])]);
+        new.drain(2..to);
+        let segments = [unclosed(100, 900), new].concat();
+        let frames: Vec<Vec<u8>> = segments.iter().map(|segment| frame(segment, &[])).collect();
+        let records = connections_in(&frames, false);
+        assert_eq!(
+            (records.len(), records[0].conn_state, records[1].conn_state),
+            (2, "S1", "SF"),
+            "{records:#?}"
+        );
+        assert_eq!((records[0].bytes, records[1].orig_p), (Some([4, 5]), 40_000), "{records:#?}");
+        assert!(
+            records[1].bytes.is_some_and(|found| found[1] == bytes[1] && found[0] >= bytes[0]),
+            "{records:#?}"
+        );
+    }
     // The old responder is the new originator.
     let swapped: Vec<Segment> = whole(70_000, 90_000)
         .into_iter()
@@ -168,6 +178,24 @@ fn a_connection_goes_on_behind_a_forged_syn() {
     let records = connections(&frames);
     assert_eq!(records.iter().map(|one| one.conn_state).collect::<Vec<_>>(), ["S1", "S1"], "{records:#?}");
     assert_eq!(records[0].bytes, Some([8, 8]), "{records:#?}");
+    // The numbers of the stranger's segments are beside those of the connection.
+    for answered in [
+        [(0, 104, 0, SYN, &b""[..]), (1, 5_000, 105, SYN | ACK, b"")],
+        [(0, 70_000, 0, SYN, b""), (1, 905, 70_001, SYN | ACK, b"")],
+    ] {
+        let segments = [&unclosed(100, 900), &answered[..], &rest].concat();
+        let frames: Vec<Vec<u8>> = segments.iter().map(|segment| frame(segment, &[])).collect();
+        let records = connections_in(&frames, false);
+        assert_eq!(records[0].bytes, Some([8, 8]), "{answered:?}: {records:#?}");
+    }
+    // There is no place for the SYN, or for the SYN-ACK, beside the connection.
+    for syns in [vec![(0, 70_000, 0, SYN, &[b'x'; 3_000][..])], vec![(0, 70_000, 0, SYN, &b""[..]); 8]] {
+        let segments = [&unclosed(100, 900), &syns[..], &whole(70_000, 90_000)[1..]].concat();
+        let frames: Vec<Vec<u8>> = segments.iter().map(|segment| frame(segment, &[])).collect();
+        let records = connections_in(&frames, false);
+        let new = records.last().expect("there are some");
+        assert_eq!((records.len() > 1, new.bytes), (true, Some([4, 5])), "{records:#?}");
+    }
     // A decoy beside the true SYN, and beside the true SYN-ACK.
     let syn = |number| (0, number, 0, SYN, &b""[..]);
     let reply = |number| (1, number, 70_001, SYN | ACK, &b""[..]);
