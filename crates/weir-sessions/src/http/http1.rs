@@ -32,7 +32,7 @@ pub(super) struct Http1 {
     /// HTTP/2 follows: an apparent request was the start of its preface, or the server switches to it.
     pub(super) is_http2: bool,
     /// The exchange whose response follows in HTTP/2, as stream 1.
-    pub(super) upgraded: Option<HttpExchange>,
+    pub(super) upgraded: Option<Box<HttpExchange>>,
 }
 
 /// Length of the start of the HTTP/2 preface (RFC 9113 §3.4) that an HTTP/1 parser reads as a request.
@@ -262,7 +262,7 @@ impl Http1 {
         let code = message.head.code();
         let request = self.exchanges.awaited_request();
         if message.flaw.is_none() && is_upgraded(&message.head, request) {
-            self.upgraded = self.exchanges.take_answered(code, message.head.phrase());
+            self.upgraded = self.exchanges.take_answered(code, message.head.phrase()).map(Box::new);
             if self.upgraded.is_some() {
                 return Some(Next::Http2);
             }

@@ -214,6 +214,10 @@ impl OpenExchanges {
         }
         self.depth = self.depth.saturating_add(1);
         let exchange = HttpExchange::new(self.depth, client);
+        // Most connections have one exchange at a time.
+        if self.open.capacity() == 0 {
+            self.open.reserve_exact(1);
+        }
         self.open.push_back(OpenExchange { exchange, request, response });
         let last = self.open.len() - 1;
         &mut self.open[last]

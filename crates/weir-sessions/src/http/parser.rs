@@ -171,7 +171,7 @@ impl HttpParser {
         };
         parser.go_on_after(cut_off);
         match upgraded {
-            Some(exchange) => parser.begin_with(exchange),
+            Some(exchange) => parser.begin_with(*exchange),
             None => {
                 parser.parse(&Data { bytes: &PREFACE[..PREFACE_HEAD_BYTES], ..*data }, sessions);
             }
