@@ -117,10 +117,10 @@ impl SessionParser for TorrentParser {
         let mut rest = data.bytes;
         match self.sides[side].next(&mut rest, data.time, HANDSHAKE_BYTES, measure) {
             Next::More => return Progress::Wanted,
-            Next::Frame(frame) if frame.bytes.starts_with(NAME) => {
-                if !self.take_handshake(side, frame.time, &frame.bytes) {
-                    return Progress::Wanted;
-                }
+            Next::Frame(frame)
+                if frame.bytes.starts_with(NAME) && !self.take_handshake(side, frame.time, &frame.bytes) =>
+            {
+                return Progress::Wanted;
             }
             _ => {}
         }
