@@ -276,11 +276,11 @@ mod tests {
             }
         }
         parser.finish(&mut sessions);
-        let read = |session: &Box<dyn Session>| {
+        let read = |session: &dyn Session| {
             let one = session.as_any().downcast_ref::<TorrentHandshake>().expect("the parser makes no other");
             (one.info_hash.to_vec(), [one.peer_name(0), one.peer_name(1)])
         };
-        sessions.iter().map(read).collect()
+        sessions.iter().map(|session| read(&**session)).collect()
     }
 
     #[test]
