@@ -249,7 +249,7 @@ fn connections_that_hold_memory_and_are_idle_end_before_active_ones() {
     );
     let counters = &outcome.counters;
     assert_eq!(rows.len(), usize::from(EXCHANGES), "{counters:?}");
-    assert!(counter(counters, "holders_shed") > 1_000, "{counters:?}");
+    assert!(counter(counters, "holders_shed") > 900, "{counters:?}");
     assert_eq!(counter(counters, "sessions_shed"), 0);
     assert!(outcome.memory.sessions <= 1 << 20, "{:?}", outcome.memory);
 }
