@@ -38,8 +38,12 @@ impl FlowMap {
         let now_ahead = since_1970 - since_start;
         let mut ahead = self.ahead_ns.load(Ordering::Relaxed);
         if ahead.abs_diff(now_ahead) > SAME_NS as u64 {
-            ahead = ahead_ns();
-            self.ahead_ns.store(ahead, Ordering::Relaxed);
+            // Either the clock was set, or this thread was interrupted between the two readings.
+            let careful = ahead_ns();
+            if ahead.abs_diff(careful) > SAME_NS as u64 {
+                self.ahead_ns.store(careful, Ordering::Relaxed);
+                ahead = careful;
+            }
         }
         *time = (*time as i64).saturating_add(ahead).max(1) as u64;
     }
