@@ -39,6 +39,8 @@ pub enum Effort {
     Least,
     /// `Least` at first; parts that many packets run are recompiled as `Quick` (`Program::note_packets`).
     Growing,
+    /// As `Growing`, but the first packets are interpreted: many captures end before compilation would.
+    Late,
     /// With the backtracking register allocator, but without Cranelift's own optimizer: the graph has been
     /// through the passes.
     #[default]
@@ -50,7 +52,12 @@ pub enum Effort {
 impl Effort {
     /// The effort of the first compilation.
     fn first(self) -> Self {
-        if self == Effort::Growing { Effort::Least } else { self }
+        if self.grows() { Effort::Least } else { self }
+    }
+
+    /// Whether parts that many packets run are recompiled.
+    fn grows(self) -> bool {
+        matches!(self, Effort::Growing | Effort::Late)
     }
 }
 
@@ -132,11 +139,15 @@ pub fn compile_with(graph: Graph, effort: Effort) -> Result<NativeProgram, Compi
     NativeProgram::new(graph, None, effort)
 }
 
-/// As [`compile`], for a graph and its fast path ([`weir_ir::fast_path`]), which has been through the passes
-/// itself.
+/// As [`compile_with`], for a graph and its fast path ([`weir_ir::fast_path`]), which has been through the
+/// passes itself.
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_with_fast_path(graph: Graph, fast_path: Option<Graph>) -> Result<NativeProgram, CompileError> {
-    NativeProgram::new(graph, fast_path, Effort::Growing)
+pub fn compile_with_fast_path(
+    graph: Graph,
+    fast_path: Option<Graph>,
+    effort: Effort,
+) -> Result<NativeProgram, CompileError> {
+    NativeProgram::new(graph, fast_path, effort)
 }

@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use weir_ir::abi::{Continuation, Host, Layout, Program, Resume, Step};
 use weir_ir::graph::{Graph, Terminator};
+use weir_ir::interpret::Interpreter;
 use weir_ir::liveness::Crossing;
 use weir_ir::patterns::Patterns;
 use weir_ir::range::BUFFER_BYTES_MAX;
@@ -36,6 +37,10 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
+/// Number of packets that are interpreted before anything is compiled. A packet takes some 30 000 instructions
+/// there, and the usual parts take 300 million to compile: no capture waits twice as long as it has to.
+const YOUNG_PACKETS: usize = 2_048;
+
 /// Number of packets after which the parts they ran are recompiled with more effort: only long runs get this
 /// far.
 const WARM_PACKETS: usize = 8_192;
@@ -45,17 +50,23 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
 /// A compiled question. The crate's documentation explains why calls are sound.
 ///
-/// Parts are compiled on demand: the head of the fast path at once, the whole head when a packet first leaves
-/// the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. The first
-/// compilation uses the least effort; parts that thousands of packets run are recompiled in the background.
+/// Parts are compiled on demand: the head of the fast path with the first packet, the whole head when a packet
+/// first leaves the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. With
+/// [`Effort::Late`] the first packets are interpreted, because many captures end before compilation would
+/// have. The first compilation uses the least effort then; parts that thousands of packets run are recompiled in
+/// the background.
 pub struct NativeProgram {
-    graph: Graph,
+    graph: Arc<Graph>,
     layout: Layout,
     plan: Plan,
-    patterns: Patterns,
+    patterns: Arc<Patterns>,
     effort: Effort,
-    /// The secret for binding continuations to this program. No other code knows it.
+    /// Runs the first [`YOUNG_PACKETS`]; `None` if these are not interpreted.
+    interpreter: Option<Interpreter>,
+    /// The secrets for binding continuations to the code and to the interpreter of this program. No other code
+    /// knows them.
     secret: u64,
+    interpreted: u64,
     fast_path: Option<FastPath>,
     head: PartCode,
     /// By lookup.
@@ -63,7 +74,8 @@ pub struct NativeProgram {
     memory: Memory,
     /// Memory of recompiled parts; `None` if it could not be reserved.
     again: OnceLock<Option<Memory>>,
-    /// Packets so far, for a program that is recompiled. Counting stops soon after twice [`WARM_PACKETS`].
+    /// Packets so far, for a program that grows. Counting stops soon after twice [`WARM_PACKETS`]; it begins
+    /// at [`YOUNG_PACKETS`] if none are interpreted.
     packets: AtomicUsize,
     /// Time of first compilations so far, in nanoseconds.
     compiling: AtomicU64,
@@ -113,6 +125,9 @@ impl NativeProgram {
         probe_executable_memory()?;
         let patterns = Patterns::of(&graph).map_err(|e| CompileError::Pattern(e.to_string()))?;
         let plan = verified_plan(&graph)?;
+        let (graph, patterns) = (Arc::new(graph), Arc::new(patterns));
+        let interpret = || Interpreter::of(Arc::clone(&graph), Arc::clone(&patterns));
+        let interpreter = (effort == Effort::Late).then(interpret);
         // A graph whose layers are not nested may have no valid fast path, which only costs speed.
         let fast_path = fast_path.and_then(|fast_path| FastPath::new(fast_path, &graph, &plan).ok());
         let parts = 2 + plan.crossings.len();
@@ -121,14 +136,17 @@ impl NativeProgram {
             code: PartCode::default(),
             data_bytes: layout.size(crossing.table),
         };
+        let secret = RandomState::new().build_hasher().finish();
         let program = Self {
             again: OnceLock::new(),
-            packets: AtomicUsize::new(0),
+            packets: AtomicUsize::new(if interpreter.is_some() { 0 } else { YOUNG_PACKETS }),
             memory: Memory::reserve(&graph, parts, isa(effort.first())?)?,
             tails: plan.crossings.iter().map(tail).collect(),
             layout,
             // Never 0, which means unbound.
-            secret: RandomState::new().build_hasher().finish() | 1,
+            secret: secret | 1,
+            interpreted: (secret | 1) ^ 2,
+            interpreter,
             head: PartCode::default(),
             compiling: AtomicU64::new(0),
             graph,
@@ -137,8 +155,9 @@ impl NativeProgram {
             effort,
             fast_path,
         };
-        let first = if program.fast_path.is_some() { Part::FastPath } else { Part::Head };
-        program.make(first)?;
+        if program.interpreter.is_none() {
+            program.make(if program.fast_path.is_some() { Part::FastPath } else { Part::Head })?;
+        }
         program.compiling.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(program)
     }
@@ -153,7 +172,7 @@ impl NativeProgram {
     /// Whether a part is worth recompiling. Not if the fast path bypasses it, because few packets need it
     /// then.
     fn is_worth_more(&self, part: Part) -> bool {
-        self.effort == Effort::Growing
+        self.effort.grows()
             && match (part, &self.fast_path) {
                 (Part::Head, Some(_)) => false,
                 (Part::Tail(number), Some(fast_path)) => fast_path.leads_to(number),
@@ -178,7 +197,7 @@ impl NativeProgram {
     fn source(&self, part: Part) -> Source<'_> {
         let (graph, plan) = match (part, &self.fast_path) {
             (Part::FastPath, Some(fast_path)) => (&fast_path.graph, &fast_path.plan),
-            _ => (&self.graph, &self.plan),
+            _ => (&*self.graph, &self.plan),
         };
         Source { graph, plan, layout: &self.layout, whole: &self.plan.crossings }
     }
@@ -186,8 +205,8 @@ impl NativeProgram {
     /// The code of a part, compiled on demand.
     ///
     /// # Panics
-    /// If the part does not compile although the first part did. That cannot happen: the graph passed the
-    /// verifier and the plan, and the memory is reserved.
+    /// If the part does not compile. That cannot happen: the graph passed the verifier and the plan, and the
+    /// memory is reserved.
     #[inline]
     fn code(&self, part: Part) -> &Code {
         self.place(part).best().unwrap_or_else(|| self.first_code(part))
@@ -317,6 +336,26 @@ impl NativeProgram {
         status
     }
 
+    /// Goes on with a packet whose head was interpreted.
+    #[cold]
+    fn resume_interpreted(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step {
+        let frame = at.frame;
+        assert!(k.is_bound(self.interpreted, frame), "resumed with another packet than the head ran on");
+        let interpreter = self.interpreter.as_ref().expect("its head bound the continuation");
+        self.bind_interpreted(interpreter.resume(host, at, k), frame, k)
+    }
+
+    /// After a step of the interpreter: only the interpreter resumes.
+    #[cold]
+    fn bind_interpreted(&self, step: Step, frame: &[u8], k: &mut Continuation) -> Step {
+        match &step {
+            Step::Lookup => k.bind(self.interpreted, frame),
+            Step::Restart => {}
+            Step::Done(_) => k.release(),
+        }
+        step
+    }
+
     #[inline]
     fn step(&self, status: u64, frame: &[u8], k: &mut Continuation) -> Step {
         match status {
@@ -348,16 +387,23 @@ impl Program for NativeProgram {
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
         assert_eq!(self.plan.inputs, (0, 0), "a residual filter is asked, it runs on no packet");
         let frame = bounded(frame);
+        if self.packets.load(Ordering::Relaxed) < YOUNG_PACKETS
+            && let Some(interpreter) = &self.interpreter
+        {
+            return self.bind_interpreted(interpreter.head(packet, frame, k), frame, k);
+        }
         k.release();
         let status = self.run_head(k, packet, frame);
         self.step(status, frame, k)
     }
 
     fn resume(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step {
-        let Resume { packet, frame, flow, direction, is_new } = at;
         let number = k.resume();
-        let frame = bounded(frame);
-        assert!(k.is_bound(self.secret, frame), "resumed with another packet than the head ran on");
+        let frame = bounded(at.frame);
+        if !k.is_bound(self.secret, frame) {
+            return self.resume_interpreted(host, Resume { frame, ..at }, k);
+        }
+        let Resume { packet, flow, direction, is_new, .. } = at;
         let part = &self.tails[number];
         let tail = part.code.best().unwrap_or_else(|| self.first_code(Part::Tail(number)));
         let needed = part.data_bytes;
@@ -385,7 +431,7 @@ impl Program for NativeProgram {
     }
 
     fn note_packets(self: Arc<Self>, packets: usize) {
-        if self.effort != Effort::Growing || self.packets.load(Ordering::Relaxed) >= 2 * WARM_PACKETS {
+        if !self.effort.grows() || self.packets.load(Ordering::Relaxed) >= 2 * WARM_PACKETS {
             return;
         }
         let before = self.packets.fetch_add(packets, Ordering::Relaxed);
@@ -477,7 +523,7 @@ impl<T: Copy> Inputs<T> {
 
 /// The target, created once per process and effort.
 fn isa(effort: Effort) -> Result<OwnedTargetIsa, CompileError> {
-    static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 4] = [const { OnceLock::new() }; 4];
+    static ISAS: [OnceLock<Result<OwnedTargetIsa, String>>; 5] = [const { OnceLock::new() }; 5];
     let make = || {
         let mut flags = settings::builder();
         let set = [

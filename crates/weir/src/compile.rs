@@ -17,7 +17,7 @@ use crate::watch::Watch;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 use weir_compile::catalog::SAMPLE;
 use weir_compile::events::EventSet;
@@ -232,13 +232,15 @@ pub struct Compiler {
 }
 
 impl Default for Compiler {
+    /// The compiler for the built-in protocols, whose texts are read once per process.
     fn default() -> Self {
-        Self {
+        static BUILTIN: LazyLock<Compiler> = LazyLock::new(|| Compiler {
             library: Arc::new(Library::builtin()),
             stack: "internet".into(),
             sessions: Arc::clone(SessionRegistry::builtin()),
             catalog: Arc::default(),
-        }
+        });
+        BUILTIN.clone()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Makes an executable program of a graph: native code, or the interpreter.
 
 use std::sync::Arc;
+use weir_codegen::Effort;
 use weir_ir::abi::Program;
 use weir_ir::graph::Graph;
 use weir_ir::interpret::Interpreter;
@@ -8,10 +9,11 @@ use weir_ir::interpret::Interpreter;
 /// The executor of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// Native code if executable memory is available, else the interpreter.
+    /// The interpreter for the first packets, then native code; the interpreter alone if executable memory is
+    /// not available.
     #[default]
     Auto,
-    /// Native code.
+    /// Native code from the first packet on.
     Native,
     /// The interpreter.
     Interpreter,
@@ -24,7 +26,8 @@ pub(crate) fn make_program(graph: Graph, fast_path: Option<Graph>, engine: Execu
     if engine == Executor::Interpreter {
         return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
     }
-    match weir_codegen::compile_with_fast_path(graph.clone(), fast_path) {
+    let effort = if engine == Executor::Auto { Effort::Late } else { Effort::Growing };
+    match weir_codegen::compile_with_fast_path(graph.clone(), fast_path, effort) {
         Ok(native) => {
             let native = Arc::new(native);
             Ok((Arc::clone(&native) as Arc<dyn Program>, Some(native), Ok(())))

@@ -764,7 +764,7 @@ fn the_host_is_asked_with_what_the_graph_says() {
 #[test]
 fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
     let (graph, _) = asks_the_host();
-    let program = Arc::new(weir_codegen::compile_with_fast_path(graph, None).expect("the graph compiles"));
+    let program = Arc::new(weir_codegen::compile_with_fast_path(graph, None, Effort::Growing).expect("the graph compiles"));
     let run = || {
         let (packet, frame, mut k) = (PacketMeta::default(), [10, 11, 12], Continuation::default());
         let mut host = Notes::default();
@@ -783,6 +783,26 @@ fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
     }
     assert!(program.code_bytes() < bytes, "{} bytes, {bytes} before", program.code_bytes());
     assert_eq!(run(), before);
+}
+
+#[test]
+fn first_packets_are_interpreted_to_their_ends() {
+    let (graph, _) = asks_the_host();
+    let program = weir_codegen::compile_with_fast_path(graph, None, Effort::Late).expect("the graph compiles");
+    let program = Arc::new(program);
+    let (packet, frame) = (PacketMeta::default(), [10, 11, 12]);
+    let mut all = [(); 2].map(|()| (Notes::default(), Continuation::default()));
+    assert_eq!(program.head(&packet, &frame, &mut all[0].1), Step::Lookup);
+    Arc::clone(&program).note_packets(2_048);
+    assert_eq!(program.head(&packet, &frame, &mut all[1].1), Step::Lookup);
+    assert!(program.code_bytes() > 0);
+    for (host, k) in &mut all {
+        let flow = FlowRecord { id: 6, data: &mut [] };
+        let step = program.resume(host, resume(&packet, &frame, flow, [true, false]), k);
+        assert_eq!(step, Step::Done(None));
+    }
+    let [(interpreted, first), (native, second)] = all;
+    assert_eq!((interpreted.notes, first.outs), (native.notes, second.outs));
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! `WEIR_SEED` sets the first seed; a failure prints its own.
 
 use weir_codegen::{Effort, compile_with, compile_with_fast_path};
+use std::sync::Arc;
+use weir_ir::abi::Program;
 use weir_ir::fast_path::fast_path_of;
 use weir_ir::graph::Fuel;
 use weir_ir::interpret::Interpreter;
@@ -13,6 +15,8 @@ use weir_testing::graph::{drive, random_graph, random_packets};
 
 const GRAPHS: u64 = 1_500;
 const PACKETS: usize = 8;
+/// More packets than are interpreted.
+const YOUNG_PACKETS: usize = 2_048;
 
 #[test]
 fn native_code_does_what_the_interpreter_does() {
@@ -48,7 +52,7 @@ fn a_fast_path_changes_nothing_but_speed() {
         if random.below(2) == 1 {
             fast_path.iter_mut().for_each(|graph| drop(optimize(graph, &Default::default())));
         }
-        let program = compile_with_fast_path(graph.clone(), fast_path)
+        let program = compile_with_fast_path(graph.clone(), fast_path.clone(), Effort::Growing)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{graph}"));
         let got = drive(&program, &packets);
         assert!(got == want, "seed {seed}: {got:#?}\nis not\n{want:#?}\nof\n{graph}");
@@ -56,6 +60,15 @@ fn a_fast_path_changes_nothing_but_speed() {
         let again = drive(&program, &packets);
         assert!(again == want, "compiled again, seed {seed}: {again:#?}\nis not\n{want:#?}\nof\n{graph}");
         made += usize::from(program.fast_path().is_some());
+        let late = compile_with_fast_path(graph.clone(), fast_path, Effort::Late).expect("as before");
+        let late = Arc::new(late);
+        for (packets_before, how) in [(0, "interpreted"), (YOUNG_PACKETS, "compiled late")] {
+            Arc::clone(&late).note_packets(packets_before);
+            assert_eq!(late.code_bytes(), 0, "{how}, seed {seed}");
+            let got = drive(&*late, &packets);
+            assert!(got == want, "{how}, seed {seed}: {got:#?}\nis not\n{want:#?}\nof\n{graph}");
+        }
+        assert!(late.code_bytes() > 0, "seed {seed}");
     }
     assert!(made > GRAPHS as usize / 4, "{made} of {GRAPHS} had a fast path");
 }

@@ -19,15 +19,15 @@ use crate::graph::{Block, Graph, Terminator, Type, Value};
 use crate::liveness::{Liveness, live_words, lookups, words_of_bools};
 use crate::patterns::{PatternError, Patterns};
 use run::{Record, Registers, Run, Tail};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use weir_packet::PacketMeta;
 
 /// A graph, prepared for interpretation.
 #[derive(Debug)]
 pub struct Interpreter {
-    graph: Graph,
+    graph: Arc<Graph>,
     layout: Layout,
-    patterns: Patterns,
+    patterns: Arc<Patterns>,
     crossings: Vec<Crossing>,
     /// By block: the number of its lookup.
     resumes: Vec<u32>,
@@ -48,8 +48,13 @@ impl Interpreter {
     /// # Errors
     /// If a regular expression does not compile.
     pub fn new(graph: Graph) -> Result<Self, PatternError> {
-        debug_assert!(!graph.is_fast_path, "its whole graph is interpreted");
         let patterns = Patterns::of(&graph)?;
+        Ok(Self::of(Arc::new(graph), Arc::new(patterns)))
+    }
+
+    /// Prepares a graph, which should be verified, and whose compiled patterns are known.
+    pub fn of(graph: Arc<Graph>, patterns: Arc<Patterns>) -> Self {
+        debug_assert!(!graph.is_fast_path, "its whole graph is interpreted");
         let liveness = Liveness::of(&graph);
         let mut resumes = vec![0; graph.blocks.len()];
         let mut crossings = vec![];
@@ -61,7 +66,7 @@ impl Interpreter {
             crossings.push(Crossing { then, live });
         }
         let layout = Layout::of(&graph);
-        Ok(Self { graph, layout, patterns, crossings, resumes, spare: Mutex::default() })
+        Self { graph, layout, patterns, crossings, resumes, spare: Mutex::default() }
     }
 
     /// Runs `body` with registers. Registers of an earlier packet need no clearing, because every value is
