@@ -601,6 +601,9 @@ fn passed_max(before: Recognised) -> u8 {
     if before.is_empty() { 8 } else { 64 }
 }
 
+/// Datagrams of a direction are kept up to so many times the bytes of a stream while no protocol is certain.
+const DATAGRAMS_KEPT: usize = 4;
+
 /// The header of a proxy with which a direction of a stream begins, in front of every protocol.
 fn front(carrier: &Carrier<'_>, passed: u8, bytes: &[u8]) -> Front {
     if carrier.is_datagram || passed >= BEGINNINGS_MAX { Front::None } else { proxy_header::find(bytes) }
@@ -706,9 +709,11 @@ impl Probing {
         (bytes, pieces)
     }
 
-    /// Whether more bytes of a direction are kept than probes may inspect.
+    /// Whether more bytes of a direction are kept than probes may inspect: several datagrams, because the
+    /// other side may have to be heard a few times.
     fn is_full(&self, carrier: &Carrier<'_>, from: Direction) -> bool {
-        self.bytes[from as usize].len() > carrier.plan.limits.probe_bytes_max
+        let pieces = if carrier.is_datagram { DATAGRAMS_KEPT } else { 1 };
+        self.bytes[from as usize].len() > pieces * carrier.plan.limits.probe_bytes_max
     }
 
     /// The last three datagrams of a side, the last one first. A datagram that is repeated immediately, as in

@@ -27,6 +27,7 @@ mod frames;
 pub mod ftp;
 pub mod http;
 pub mod imap;
+mod joins;
 pub mod kerberos;
 mod line;
 pub mod modbus;
@@ -64,6 +65,7 @@ pub mod x509;
 pub use byte_set::ByteSet;
 pub use content::{CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents};
 pub use context::{Context, Early, Setting};
+pub use joins::{Join, Place};
 pub use pairing::Exchange;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use registry::{PROTOCOLS_MAX, ProtocolSet, RegisterError, SessionRegistry, UnknownSetting};
@@ -111,6 +113,9 @@ pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
 
 /// The protocols that are recognised also behind other bytes of a stream ([`SessionRegistry::late`]).
 pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
+
+/// Protocols whose exchanges may be in two connections.
+pub const JOINS: &[Join] = &[dhcp::JOIN];
 
 /// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there
 /// (`of`).

@@ -33,6 +33,7 @@ mod host_pairs;
 mod ip_header;
 mod isolation;
 mod item;
+mod joined_rows;
 mod kernel_filters;
 mod locality;
 mod names;

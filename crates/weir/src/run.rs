@@ -4,6 +4,7 @@
 
 use crate::compile::{Compiled, Compiler};
 use crate::item::Shape;
+use crate::joined_rows::JoinedRows;
 use crate::ordered_merge::Merger;
 use crate::ordering::Ordering;
 use crate::outcome::{Changes, Outcome};
@@ -35,11 +36,12 @@ pub(crate) fn run_changing(
     progress: &mut dyn FnMut(&dyn Source),
 ) -> Outcome {
     source.narrow(compiled.kernel_filters().as_ref());
-    let parts = WorkerParts::of(&compiled, shapes);
+    let mut joined = JoinedRows::new(&compiled, shapes, changes);
+    let parts = WorkerParts::of(&compiled, joined.shapes());
     let watch = compiled.options.watch.clone();
     watch.iter().for_each(Watch::begin);
     let presenter = Arc::clone(&parts.presenter);
-    let mut merger = Merger::new(Arc::clone(&compiled.plan), presenter, changes, watch.as_ref());
+    let mut merger = Merger::new(Arc::clone(&compiled.plan), presenter, &mut joined, watch.as_ref());
     let split = match compiled.options.ordering {
         Ordering::ByWorker { delay } if workers > 1 && is_separable(&compiled) => source
             .split(workers, longest_timeout_of(&compiled))
@@ -60,6 +62,7 @@ pub(crate) fn run_changing(
     };
     outcome.source.add(source.stats());
     merger.finish(&mut outcome);
+    joined.finish();
     debug_assert_eq!(outcome.counters.adds_up(0), Ok(()));
     watch.iter().for_each(|watch| watch.complete(outcome.counters, outcome.source));
     outcome

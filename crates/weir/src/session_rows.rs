@@ -272,6 +272,14 @@ fn names_files(field: &Field) -> bool {
     [field.column, field.name].iter().any(|name| name.ends_with("fuid") || name.ends_with("fuids"))
 }
 
+/// Whether a field holds the identifiers of the connections of a row, which are one unless rows are joined.
+fn names_connections(field: &Field) -> bool {
+    field.column == UIDS
+}
+
+/// The column that holds the identifiers of all connections of a row.
+pub(crate) const UIDS: &str = "uids";
+
 /// Fields whose value also depends on the connection: a function of the connection, the field's own value,
 /// and other fields.
 const OF_CONNECTION: &[(&str, OfConnection)] = &[
@@ -354,6 +362,10 @@ impl<'a> Origin<'a> {
             return row.push((&tell(&self.ends, value, &read)).into());
         }
         let flow = self.flow;
+        if names_connections(field) {
+            let uid = [flow_id::uid(flow.graph, flow.table, flow.header)];
+            return row.push(Cell::Texts(Texts::Whole(&uid)));
+        }
         let fuid = |number| {
             let uid = flow_id::uid(flow.graph, flow.table, flow.header);
             flow_id::fuid(&uid, self.protocol as u64, number)

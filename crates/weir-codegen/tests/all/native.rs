@@ -764,7 +764,9 @@ fn the_host_is_asked_with_what_the_graph_says() {
 #[test]
 fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
     let (graph, _) = asks_the_host();
-    let program = Arc::new(weir_codegen::compile_with_fast_path(graph, None, Effort::Growing).expect("the graph compiles"));
+    let program = Arc::new(
+        weir_codegen::compile_with_fast_path(graph, None, Effort::Growing).expect("the graph compiles"),
+    );
     let run = || {
         let (packet, frame, mut k) = (PacketMeta::default(), [10, 11, 12], Continuation::default());
         let mut host = Notes::default();
@@ -788,7 +790,8 @@ fn what_many_packets_run_through_is_compiled_again_beside_the_run() {
 #[test]
 fn first_packets_are_interpreted_to_their_ends() {
     let (graph, _) = asks_the_host();
-    let program = weir_codegen::compile_with_fast_path(graph, None, Effort::Late).expect("the graph compiles");
+    let program =
+        weir_codegen::compile_with_fast_path(graph, None, Effort::Late).expect("the graph compiles");
     let program = Arc::new(program);
     let (packet, frame) = (PacketMeta::default(), [10, 11, 12]);
     let mut all = [(); 2].map(|()| (Notes::default(), Continuation::default()));

@@ -3,8 +3,8 @@
 //!
 //! `WEIR_SEED` sets the first seed; a failure prints its own.
 
-use weir_codegen::{Effort, compile_with, compile_with_fast_path};
 use std::sync::Arc;
+use weir_codegen::{Effort, compile_with, compile_with_fast_path};
 use weir_ir::abi::Program;
 use weir_ir::fast_path::fast_path_of;
 use weir_ir::graph::Fuel;

@@ -1,5 +1,6 @@
 //! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] per transaction and flow, yielded after the server's ACK
-//! or NAK. `message` parses datagrams; `transaction` has the session and its filter fields.
+//! or NAK. A client without an address asks all hosts, and the answers are another flow: [`JOIN`] makes one row
+//! of both. `message` parses datagrams; `transaction` has the session and its filter fields.
 
 mod message;
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod transaction;
 pub use message::{Message, Options};
 pub use transaction::{DhcpTransaction, MESSAGES_MAX, kind_name};
 
+use crate::joins::{Join, Place};
 use crate::pairing::Waiting;
 use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
@@ -32,6 +34,20 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     brief: &["ts", "orig", "resp", "mac", "host_name", "assigned_addr", "msg_types", "lease_time"],
     fields: transaction::FIELDS,
 };
+
+/// An exchange: DISCOVER, OFFER, REQUEST and ACK or NAK of one client and one transaction.
+pub const JOIN: Join = Join { protocol: "dhcp", by: &["trans_id", "mac"], messages: "msg_types", place };
+
+fn place(message: &str) -> Option<Place> {
+    let (is_request, step) = match message {
+        "DISCOVER" => (true, 0),
+        "OFFER" => (false, 1),
+        "REQUEST" | "INFORM" => (true, 2),
+        "ACK" | "NAK" => (false, 3),
+        _ => return None,
+    };
+    Some(Place { is_request, step })
+}
 
 /// Operation (request or reply), and length of a hardware address.
 fn may_begin(place: FirstPlace) -> ByteSet {

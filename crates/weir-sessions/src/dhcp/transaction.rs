@@ -14,7 +14,7 @@ use weir_packet::{Timestamp, Value};
 pub const MESSAGES_MAX: usize = 8;
 
 /// The messages of one transaction in one flow. Broadcasts of clients and answers of servers may be two
-/// flows, and thus two transactions.
+/// flows, and thus two transactions, whose rows are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DhcpTransaction {
     /// Time of the first message.
@@ -125,6 +125,7 @@ const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["
 
 session_fields! { DhcpTransaction;
     // Columns of the log.
+    "dhcp.uids" [] uids: Texts, "Connections of the messages; only in rows" => |_| Value::Absent;
     "dhcp.client_addr" [] client_addr: Address, "Address of the client: the one it has, or the assigned one" => |t| address(t.client_address());
     "dhcp.option.dhcp_server_id" ["dhcp.server_addr"] server_addr: Address, "Address of the server (option server identifier)" => |t| address(t.server_address());
     "dhcp.hw.mac_addr" ["dhcp.mac"] mac: Mac, "MAC address of the client" => |t| t.mac().map_or(Value::Absent, Value::Mac);
@@ -138,8 +139,8 @@ session_fields! { DhcpTransaction;
     "dhcp.server_message" [] server_message: Text, "Why the server refuses the request" => |t| text(t.server_text(|o| &o.message));
     "dhcp.msg_types" ["dhcp.messages"] msg_types: Texts in KINDS, "Types of the messages, in order of capture: DISCOVER, OFFER" => |t| owned_texts(t.messages.iter().filter_map(|m| m.options.kind).map(|kind| kind_name(kind).into_owned()).collect());
     "dhcp.duration" [] duration: Interval, "Time from the first message to the last" => |t| Value::Interval(t.last_time.since_ns(t.time));
+    "dhcp.id" ["dhcp.xid"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));
     // Fields without a column in the log.
-    "dhcp.id" ["dhcp.xid"] _: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));
     "dhcp.option.dhcp" ["dhcp.msg_type"] _: Numbers, "Types of the messages" => |t| collect_numbers(t.messages.iter().filter_map(|m| m.options.kind));
     "dhcp.ip.client" ["dhcp.ciaddr"] _: Address, "Address that the client already has" => |t| address(t.client(|m| known(m.client_address)));
     "dhcp.ip.server" ["dhcp.siaddr"] _: Address, "Address of the server for the next step of booting" => |t| address(t.server(|m| known(m.next_server)));

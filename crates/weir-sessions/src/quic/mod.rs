@@ -37,7 +37,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "quic",
     log: "quic",
     transports: &["udp"],
-    ports: &[443],
+    ports: PORTS,
     hands_over: &[],
     doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
     probe: probe::probe,
@@ -49,9 +49,14 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: handshake::FIELDS,
 };
 
-/// First byte of a long header.
+/// The port of HTTP/3.
+const PORTS: &[u16] = &[443];
+
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
+        // A long header, or a short one.
+        0 if place.is_on_port => ByteSet::of(|byte| byte & 0xc0 != 0),
+        _ if place.is_on_port => ByteSet::ALL,
         // A long header.
         0 => ByteSet::of(|byte| byte & 0x80 != 0),
         at @ 1..=4 => ByteSet::of(|byte| version::may_have(at - 1, byte)),

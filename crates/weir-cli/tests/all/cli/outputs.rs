@@ -55,9 +55,25 @@ pub fn ended(mut child: Child) -> (Output, Duration) {
     (child.wait_with_output().expect("it has ended"), took)
 }
 
+/// Sends a signal. Waits for the process to have begun: until then, signals end it as they end any program.
 pub fn signal(child: &Child, name: &str) {
+    let number = ["HUP", "INT", "TERM"].iter().position(|known| *known == name);
+    if let Some(bit) = number.map(|at| [1, 2, 15][at] - 1) {
+        let began = Instant::now();
+        while !catches(child.id(), bit) && began.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
     let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
     assert!(sent.expect("kill is installed").success());
+}
+
+/// Whether a process catches the signal of this bit of its masks, or is gone.
+fn catches(process: u32, bit: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask >> bit & 1 == 1)
 }
 
 /// Waits until the condition holds.

@@ -35,6 +35,8 @@
 //!   tables, and on bad networks; `taken_over_changes`: while questions change.
 //! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
+//! * `joined`: exchanges whose messages are in two connections are one row.
+//! * `rebinding`: connections of QUIC without their handshake.
 //! * `corpus`: seeds of fuzzers, replayed.  `shipped`: the capture in `examples/` and its servers' logs.
 //!
 //! `weir_testing` generates packets (`frames`), conversations (`traffic`) and filters (`filters`); `drive`
@@ -62,6 +64,7 @@ mod gaps;
 mod header_rules;
 mod hostile;
 mod idle;
+mod joined;
 mod kernel;
 mod keys;
 mod layers;
@@ -75,6 +78,7 @@ mod packets;
 mod probing;
 mod quality;
 mod question_losses;
+mod rebinding;
 mod registry;
 mod reuse;
 mod samples;

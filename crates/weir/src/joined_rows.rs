@@ -1,0 +1,312 @@
+//! Joins the rows of exchanges whose messages are in two connections, as those of DHCP: a client without an
+//! address asks all hosts, and the server answers one. Each connection has a session, and so a row, of its own;
+//! a row that lacks the other half of its exchange waits for it here, where the rows of all workers come in
+//! order. So the result does not depend on the number of workers.
+
+use crate::compile::Compiled;
+use crate::item::{Item, Rows, Shape};
+use crate::outcome::Changes;
+use crate::record::ColumnMask;
+use crate::session_rows::{Log, UIDS};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use weir_packet::{Batch, Cell, Row, Texts, Value};
+use weir_sessions::{JOINS, Place, SessionRegistry};
+
+/// A row waits for the other half of its exchange until rows are so much later: the connection of a request that
+/// was answered elsewhere ends with its time-out. 180 s.
+const PATIENCE_NS: i64 = 180_000_000_000;
+
+/// The same on a link without rows, by the machine's clock.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Rows that wait at a time; the oldest one gives way.
+const HALVES_MAX: usize = 1024;
+
+/// The halves of an exchange begin within this time. Later ones have the same number by chance. 60 s.
+const APART_NS: u64 = 60_000_000_000;
+
+/// Columns of rows of sessions: `ts`, `uid`, and the four of the ends of the connection.
+const TIME_AT: usize = 0;
+const OF_CONNECTION: std::ops::Range<usize> = 1..6;
+
+/// Passes items on, and joins rows.
+pub(crate) struct JoinedRows<'a> {
+    changes: &'a mut dyn Changes,
+    joins: Vec<JoinedLog>,
+    /// By question.
+    shapes: Vec<Shape>,
+    /// Those of the next program.
+    next: Vec<Shape>,
+    /// Rows that wait, the oldest one first.
+    halves: VecDeque<Half>,
+}
+
+/// A protocol whose rows are joined, and the indexes of its columns.
+struct JoinedLog {
+    protocol: usize,
+    by: Vec<usize>,
+    messages: usize,
+    place: fn(&str) -> Option<Place>,
+    duration: Option<usize>,
+    uids: Option<usize>,
+}
+
+/// A row that waits.
+struct Half {
+    question: usize,
+    protocol: usize,
+    key: Vec<Value<'static>>,
+    is_request: bool,
+    /// Its only row.
+    row: Batch,
+    packet: Option<u64>,
+    since: Instant,
+}
+
+impl JoinedLog {
+    /// The protocols of the registry whose rows are joined.
+    fn all(registry: &SessionRegistry) -> Vec<Self> {
+        let of = |join: &weir_sessions::Join| {
+            let protocol = registry.number_of(join.protocol)?;
+            let columns = Log::of(registry, join.protocol)?.columns();
+            let at = |name: &str| columns.iter().position(|column| column.name == name);
+            Some(Self {
+                protocol,
+                by: join.by.iter().map(|name| at(name)).collect::<Option<_>>()?,
+                messages: at(join.messages)?,
+                place: join.place,
+                duration: at("duration"),
+                uids: at(UIDS),
+            })
+        };
+        JOINS.iter().filter_map(of).collect()
+    }
+
+    /// The columns that joining needs.
+    fn needed(&self) -> ColumnMask {
+        let head = [TIME_AT].into_iter().chain(OF_CONNECTION);
+        head.chain(self.by.iter().copied())
+            .chain([self.messages])
+            .chain(self.duration)
+            .chain(self.uids)
+            .collect()
+    }
+
+    /// Whether a row is the half of the requests or of the answers. `None` if it has both, or needs no other
+    /// half.
+    fn half(&self, row: Row<'_>) -> Option<bool> {
+        let Cell::Texts(messages) = row.cell(self.messages) else { return None };
+        let mut sides = messages.iter().map(|message| (self.place)(message).map(|place| place.is_request));
+        let first = sides.next()??;
+        sides.all(|side| side == Some(first)).then_some(first)
+    }
+
+    fn key(&self, row: Row<'_>) -> Vec<Value<'static>> {
+        self.by.iter().map(|&column| row.cell(column).value().into_owned()).collect()
+    }
+
+    /// The row of an exchange. The ends of the connection are those of the answers, in which both hosts have
+    /// addresses.
+    fn join(&self, requests: Row<'_>, answers: Row<'_>) -> Batch {
+        let halves = [requests, answers];
+        let mut batch = Batch::new(answers.len());
+        let mut joined = batch.add();
+        for column in 0..answers.len() {
+            let cells = halves.map(|half| half.cell(column));
+            match column {
+                TIME_AT => joined.push(earlier(cells)),
+                _ if Some(column) == self.duration => joined.push(whole_duration(halves, column)),
+                _ if column == self.messages => {
+                    joined.push(Cell::Texts(Texts::Whole(&self.in_order(cells.map(texts)))));
+                }
+                _ if Some(column) == self.uids => {
+                    let mut uids: Vec<String> = cells.into_iter().flat_map(texts).collect();
+                    uids.dedup();
+                    joined.push(Cell::Texts(Texts::Whole(&uids)));
+                }
+                _ if OF_CONNECTION.contains(&column) => joined.push(cells[1]),
+                _ => joined.push(if cells[1].is_present() { cells[1] } else { cells[0] }),
+            }
+        }
+        drop(joined);
+        batch
+    }
+
+    /// The messages of both halves, in the order of an exchange: rows have no times of single messages.
+    fn in_order(&self, [requests, answers]: [Vec<String>; 2]) -> Vec<String> {
+        let step = |message: &String| (self.place)(message).map_or(u8::MAX, |place| place.step);
+        let (mut requests, mut answers) = (requests.into_iter().peekable(), answers.into_iter().peekable());
+        let mut all = vec![];
+        loop {
+            let is_request = match (requests.peek(), answers.peek()) {
+                (Some(request), Some(answer)) => step(request) <= step(answer),
+                (request, _) => request.is_some(),
+            };
+            let next = if is_request { requests.next() } else { answers.next() };
+            let Some(next) = next else { return all };
+            all.push(next);
+        }
+    }
+}
+
+impl<'a> JoinedRows<'a> {
+    /// Passes items on to `changes`.
+    pub fn new(compiled: &Compiled, shapes: &[Shape], changes: &'a mut dyn Changes) -> Self {
+        let joins = JoinedLog::all(&compiled.plan.sessions);
+        let mut joined = Self { changes, joins, shapes: vec![], next: vec![], halves: VecDeque::new() };
+        joined.shapes = joined.widened(shapes.to_vec());
+        joined
+    }
+
+    /// The shapes of the questions, with the columns that joining needs.
+    pub fn shapes(&self) -> &[Shape] {
+        &self.shapes
+    }
+
+    fn widened(&self, mut shapes: Vec<Shape>) -> Vec<Shape> {
+        for shape in shapes.iter_mut().filter(|shape| shape.parts.is_none()) {
+            let of_shape = |join: &&JoinedLog| shape.rows.is_some_and(|rows| rows.contains(join.protocol));
+            if let Some(join) = self.joins.iter().find(of_shape) {
+                shape.columns = shape.columns.with(join.needed());
+            }
+        }
+        shapes
+    }
+
+    /// Passes on all rows that wait: the run is over.
+    pub fn finish(&mut self) {
+        while let Some(half) = self.halves.pop_front() {
+            self.pass(half);
+        }
+    }
+
+    fn pass(&mut self, half: Half) {
+        self.pass_row(half.question, half.protocol, &half.row, half.packet);
+    }
+
+    fn pass_row(&mut self, question: usize, protocol: usize, batch: &Batch, packet: Option<u64>) {
+        let rows = Rows { protocol, batch, packets: &[packet], range: 0..1 };
+        self.changes.item(question, Item::Rows(rows));
+    }
+
+    /// Passes on rows that have waited too long.
+    fn give_up(&mut self, is_too_old: impl Fn(&Half) -> bool) {
+        while self.halves.front().is_some_and(&is_too_old)
+            && let Some(half) = self.halves.pop_front()
+        {
+            self.pass(half);
+        }
+    }
+
+    /// Takes the rows of a protocol whose rows are joined.
+    fn take(&mut self, question: usize, join: usize, rows: &Rows<'_>) {
+        for index in rows.range.clone() {
+            let row = rows.batch.row(index);
+            let packet = rows.packets.get(index).copied().flatten();
+            let join = &self.joins[join];
+            let protocol = join.protocol;
+            let mut single = Batch::new(rows.batch.columns());
+            single.extend(rows.batch, index..index + 1, None);
+            let Some(is_request) = join.half(row) else {
+                self.pass_row(question, protocol, &single, packet);
+                continue;
+            };
+            let key = join.key(row);
+            let is_other = |half: &Half| {
+                (half.question, half.protocol) == (question, protocol)
+                    && (half.is_request != is_request && half.key == key)
+                    && apart_ns(half.row.row(0), row) <= APART_NS
+            };
+            let Some(at) = self.halves.iter().position(is_other) else {
+                let since = Instant::now();
+                let half = Half { question, protocol, key, is_request, row: single, packet, since };
+                self.halves.push_back(half);
+                if self.halves.len() > HALVES_MAX
+                    && let Some(oldest) = self.halves.pop_front()
+                {
+                    self.pass(oldest);
+                }
+                continue;
+            };
+            let Some(other) = self.halves.remove(at) else { continue };
+            let joined = match is_request {
+                true => join.join(row, other.row.row(0)),
+                false => join.join(other.row.row(0), row),
+            };
+            self.pass_row(question, protocol, &joined, packet.max(other.packet));
+        }
+    }
+}
+
+impl Changes for JoinedRows<'_> {
+    fn item(&mut self, question: usize, item: Item<'_>) {
+        if let Item::Rows(rows) = &item
+            && self.shapes.get(question).is_some_and(|shape| shape.parts.is_none() && !shape.odd)
+        {
+            if !self.halves.is_empty()
+                && let Some(last) = rows.range.clone().next_back()
+                && let Cell::Time(now) = rows.batch.cell(last, TIME_AT)
+            {
+                let is_too_old = |half: &Half| matches!(half.row.cell(0, TIME_AT), Cell::Time(ts) if now.0 - ts.0 > PATIENCE_NS);
+                self.give_up(is_too_old);
+            }
+            // Other rows have the number 0, which is that of a protocol whose rows are not joined.
+            if let Some(join) = self.joins.iter().position(|join| join.protocol == rows.protocol) {
+                return self.take(question, join, rows);
+            }
+        }
+        if matches!(item, Item::Pause) {
+            self.give_up(|half| half.since.elapsed() > PATIENCE);
+        }
+        self.changes.item(question, item);
+    }
+
+    fn is_over(&self) -> bool {
+        self.changes.is_over()
+    }
+
+    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
+        let (compiled, shapes) = self.changes.program()?;
+        self.next = self.widened(shapes);
+        Some((compiled, self.next.clone()))
+    }
+
+    fn taken_over(&mut self) {
+        self.finish();
+        self.shapes = std::mem::take(&mut self.next);
+        self.changes.taken_over();
+    }
+}
+
+fn texts(cell: Cell<'_>) -> Vec<String> {
+    match cell {
+        Cell::Texts(texts) => texts.iter().map(String::from).collect(),
+        _ => vec![],
+    }
+}
+
+fn earlier(cells: [Cell<'_>; 2]) -> Cell<'_> {
+    match cells {
+        [Cell::Time(first), Cell::Time(second)] => Cell::Time(first.min(second)),
+        [first, _] => first,
+    }
+}
+
+/// The time between the beginnings of two rows.
+fn apart_ns(first: Row<'_>, second: Row<'_>) -> u64 {
+    match [first, second].map(|row| row.cell(TIME_AT)) {
+        [Cell::Time(first), Cell::Time(second)] => first.0.abs_diff(second.0),
+        _ => u64::MAX,
+    }
+}
+
+/// From the first message of both halves to the last.
+fn whole_duration(halves: [Row<'_>; 2], column: usize) -> Cell<'static> {
+    let spans = halves.map(|half| match [half.cell(TIME_AT), half.cell(column)] {
+        [Cell::Time(ts), Cell::Interval(duration)] => Some((ts.0, ts.0.saturating_add_unsigned(duration))),
+        _ => None,
+    });
+    let [Some(first), Some(second)] = spans else { return Cell::Absent };
+    Cell::Interval(first.1.max(second.1).abs_diff(first.0.min(second.0)))
+}
