@@ -37,8 +37,8 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
-/// Number of packets that are interpreted before anything is compiled. A packet takes some 30 000 instructions
-/// there, and the usual parts take 300 million to compile: no capture waits twice as long as it has to.
+/// Number of packets that are interpreted before anything is compiled. A packet takes some 30 000
+/// instructions there, and the usual parts take 300 million to compile.
 const YOUNG_PACKETS: usize = 2_048;
 
 /// Number of packets after which the parts they ran are recompiled with more effort: only long runs get this
@@ -50,11 +50,11 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
 /// A compiled question. The crate's documentation explains why calls are sound.
 ///
-/// Parts are compiled on demand: the head of the fast path with the first packet, the whole head when a packet
-/// first leaves the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. With
-/// [`Effort::Late`] the first packets are interpreted, because many captures end before compilation would
-/// have. The first compilation uses the least effort then; parts that thousands of packets run are recompiled in
-/// the background.
+/// Parts are compiled on demand: the head of the fast path with the first packet, the whole head when a
+/// packet first leaves the fast path, a tail when a packet first reaches its lookup. Most captures need few
+/// parts. With [`Effort::Late`] the first packets are interpreted, because many captures end before
+/// compilation would have. The first compilation uses the least effort then; parts that thousands of packets
+/// run are recompiled in the background.
 pub struct NativeProgram {
     graph: Arc<Graph>,
     layout: Layout,
@@ -63,8 +63,8 @@ pub struct NativeProgram {
     effort: Effort,
     /// Runs the first [`YOUNG_PACKETS`]; `None` if these are not interpreted.
     interpreter: Option<Interpreter>,
-    /// The secrets for binding continuations to the code and to the interpreter of this program. No other code
-    /// knows them.
+    /// The secrets for binding continuations to the code and to the interpreter of this program. No other
+    /// code knows them.
     secret: u64,
     interpreted: u64,
     fast_path: Option<FastPath>,

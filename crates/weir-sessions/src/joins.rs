@@ -1,4 +1,5 @@
-//! Exchanges whose messages are in several connections: the client asks everybody, and the server answers one.
+//! Exchanges whose messages are in several connections: the client asks all hosts, and the server answers
+//! one.
 
 /// A protocol whose exchanges may be in two connections. The rows of both are joined to one.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
+use weir_codegen::Effort;
 use weir_compile::catalog::SAMPLE;
 use weir_compile::events::EventSet;
 use weir_compile::trie::Trie;
@@ -548,7 +549,8 @@ impl Compiler {
         let report = weir_ir::passes::optimize(&mut graph, &passes);
         let fast_path = make_fast_path(&graph, options, &passes);
         let optimized = Instant::now();
-        let (program, native, engine) = make_program(graph, fast_path, options.engine).map_err(|message| {
+        let made = make_program(graph, fast_path, options.engine, first_effort(options));
+        let (program, native, engine) = made.map_err(|message| {
             let help = "what is asked, or the stack, is too much for one program: ask in several runs, or put \
                         alternatives into one expression: `frame matches \"one|two\"`";
             without_source(Diagnostic::error("W0199", message).help(help))
@@ -729,6 +731,12 @@ fn ask_records(
         true => Ok(()),
         false => Err(Diagnostics { sources: sources_of(&ask.filter), list }),
     }
+}
+
+/// How the first packets are run. A link does not wait for slow ones.
+fn first_effort(options: &Options) -> Effort {
+    let is_file = options.engine == Executor::Auto && !options.narrow;
+    if is_file { Effort::Late } else { Effort::Growing }
 }
 
 /// Rejects predicates that are known only later in filters for data that is delivered as it arrives. Bytes of

@@ -4,6 +4,7 @@
 use crate::program::{Executor, make_program};
 use std::borrow::Cow;
 use std::sync::Arc;
+use weir_codegen::Effort;
 use weir_compile::deferred_predicate::{PREDICATES_MAX, lower_deferred};
 use weir_compile::lower::as_key;
 use weir_compile::{FieldKey, StackCatalog, TrieAlternative};
@@ -104,7 +105,7 @@ pub(crate) fn lower_predicate(
         let predicates: Vec<&Predicate> = predicates.iter().map(|predicate| &**predicate).collect();
         let graph = lower_deferred(&predicates, catalog.fields()[field].value_type);
         let engine = if asked.len() < NATIVE_PREDICATES { Executor::Interpreter } else { engine };
-        match make_program(graph.clone(), None, engine) {
+        match make_program(graph.clone(), None, engine, Effort::Growing) {
             Ok((program, ..)) => program,
             // Without executable memory the interpreter runs the graph; the main program reports that.
             Err(_) => {

@@ -1,7 +1,7 @@
 //! Joins the rows of exchanges whose messages are in two connections, as those of DHCP: a client without an
-//! address asks all hosts, and the server answers one. Each connection has a session, and so a row, of its own;
-//! a row that lacks the other half of its exchange waits for it here, where the rows of all workers come in
-//! order. So the result does not depend on the number of workers.
+//! address asks all hosts, and the server answers one. Each connection has a session, and so a row, of its
+//! own. A row that lacks the other half of its exchange waits for it here, where the rows of all workers come
+//! in order. So the result does not depend on the number of workers.
 
 use crate::compile::Compiled;
 use crate::item::{Item, Rows, Shape};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use weir_packet::{Batch, Cell, Row, Texts, Value};
 use weir_sessions::{JOINS, Place, SessionRegistry};
 
-/// A row waits for the other half of its exchange until rows are so much later: the connection of a request that
-/// was answered elsewhere ends with its time-out. 180 s.
+/// A row waits for the other half of its exchange until rows are so much later: the connection of a request
+/// that was answered elsewhere ends with its time-out. 180 s.
 const PATIENCE_NS: i64 = 180_000_000_000;
 
 /// The same on a link without rows, by the machine's clock.

@@ -9,8 +9,8 @@ use weir_ir::interpret::Interpreter;
 /// The executor of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// The interpreter for the first packets, then native code; the interpreter alone if executable memory is
-    /// not available.
+    /// Native code; of a capture file, the first packets are interpreted. The interpreter alone if executable
+    /// memory is not available.
     #[default]
     Auto,
     /// Native code from the first packet on.
@@ -21,12 +21,16 @@ pub enum Executor {
 
 type Made = (Arc<dyn Program>, Option<Arc<weir_codegen::NativeProgram>>, Result<(), String>);
 
-pub(crate) fn make_program(graph: Graph, fast_path: Option<Graph>, engine: Executor) -> Result<Made, String> {
+pub(crate) fn make_program(
+    graph: Graph,
+    fast_path: Option<Graph>,
+    engine: Executor,
+    effort: Effort,
+) -> Result<Made, String> {
     let interpret = |graph: Graph| Interpreter::new(graph).map_err(|e| e.to_string());
     if engine == Executor::Interpreter {
         return Ok((Arc::new(interpret(graph)?), None, Err("asked for".into())));
     }
-    let effort = if engine == Executor::Auto { Effort::Late } else { Effort::Growing };
     match weir_codegen::compile_with_fast_path(graph.clone(), fast_path, effort) {
         Ok(native) => {
             let native = Arc::new(native);

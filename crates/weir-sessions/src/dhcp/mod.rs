@@ -1,6 +1,6 @@
 //! DHCP for IPv4 (RFC 2131): one [`DhcpTransaction`] per transaction and flow, yielded after the server's ACK
-//! or NAK. A client without an address asks all hosts, and the answers are another flow: [`JOIN`] makes one row
-//! of both. `message` parses datagrams; `transaction` has the session and its filter fields.
+//! or NAK. A client without an address asks all hosts, and the answers are another flow: [`JOIN`] makes one
+//! row of both. `message` parses datagrams; `transaction` has the session and its filter fields.
 
 mod message;
 #[cfg(test)]

@@ -125,7 +125,6 @@ const KINDS: Words = Words { list: || named(0..=u8::MAX, kind_name), others: &["
 
 session_fields! { DhcpTransaction;
     // Columns of the log.
-    "dhcp.uids" [] uids: Texts, "Connections of the messages; only in rows" => |_| Value::Absent;
     "dhcp.client_addr" [] client_addr: Address, "Address of the client: the one it has, or the assigned one" => |t| address(t.client_address());
     "dhcp.option.dhcp_server_id" ["dhcp.server_addr"] server_addr: Address, "Address of the server (option server identifier)" => |t| address(t.server_address());
     "dhcp.hw.mac_addr" ["dhcp.mac"] mac: Mac, "MAC address of the client" => |t| t.mac().map_or(Value::Absent, Value::Mac);
@@ -140,6 +139,7 @@ session_fields! { DhcpTransaction;
     "dhcp.msg_types" ["dhcp.messages"] msg_types: Texts in KINDS, "Types of the messages, in order of capture: DISCOVER, OFFER" => |t| owned_texts(t.messages.iter().filter_map(|m| m.options.kind).map(|kind| kind_name(kind).into_owned()).collect());
     "dhcp.duration" [] duration: Interval, "Time from the first message to the last" => |t| Value::Interval(t.last_time.since_ns(t.time));
     "dhcp.id" ["dhcp.xid"] trans_id: Unsigned, "Number of the transaction" => |t| unsigned(t.messages.first().map(|m| m.transaction));
+    "dhcp.uids" [] uids: Texts, "Connections of the messages; only in rows" => |_| Value::Absent;
     // Fields without a column in the log.
     "dhcp.option.dhcp" ["dhcp.msg_type"] _: Numbers, "Types of the messages" => |t| collect_numbers(t.messages.iter().filter_map(|m| m.options.kind));
     "dhcp.ip.client" ["dhcp.ciaddr"] _: Address, "Address that the client already has" => |t| address(t.client(|m| known(m.client_address)));

@@ -37,7 +37,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     service: "quic",
     log: "quic",
     transports: &["udp"],
-    ports: PORTS,
+    ports: probe::PORTS,
     hands_over: &[],
     doc: "QUIC handshakes: the hellos in Initial packets (RFC 9000, RFC 9369)",
     probe: probe::probe,
@@ -48,9 +48,6 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     brief: &["ts", "orig", "resp", "server_name", "version", "client_protocol"],
     fields: handshake::FIELDS,
 };
-
-/// The port of HTTP/3.
-const PORTS: &[u16] = &[443];
 
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {

@@ -3,10 +3,12 @@
 //! beginning is not there is detected, on the port of QUIC only, by datagrams of the client that agree in the
 //! id, behind first bytes that header protection makes random (RFC 9001 §5.4.1).
 
-use super::PORTS;
 use super::header::{Kind, LongPacket, is_short};
 use super::version::{self, is_greased};
 use crate::{Opening, Probe};
+
+/// The port of HTTP/3.
+pub(super) const PORTS: &[u16] = &[443];
 
 /// Shortest first datagram of a client (RFC 9000 §14.1), bytes.
 const FIRST_DATAGRAM_BYTES: usize = 1200;
