@@ -50,8 +50,8 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
 /// A compiled question. The crate's documentation explains why calls are sound.
 ///
-/// Parts are compiled on demand: the head of the fast path with the first packet, the whole head when a
-/// packet first leaves the fast path, a tail when a packet first reaches its lookup. Most captures need few
+/// Parts are compiled on demand: the head of the fast path at once, the whole head when a packet first leaves
+/// the fast path, a tail when a packet first reaches its lookup. Most captures need few
 /// parts. With [`Effort::Late`] the first packets are interpreted, because many captures end before
 /// compilation would have. The first compilation uses the least effort then; parts that thousands of packets
 /// run are recompiled in the background.
@@ -74,8 +74,9 @@ pub struct NativeProgram {
     memory: Memory,
     /// Memory of recompiled parts; `None` if it could not be reserved.
     again: OnceLock<Option<Memory>>,
-    /// Packets so far, for a program that grows. Counting stops soon after twice [`WARM_PACKETS`]; it begins
-    /// at [`YOUNG_PACKETS`] if none are interpreted.
+    /// Packets whose heads were interpreted; [`YOUNG_PACKETS`] if no more are.
+    young: AtomicUsize,
+    /// Packets so far, for a program that grows. Counting stops soon after twice [`WARM_PACKETS`].
     packets: AtomicUsize,
     /// Time of first compilations so far, in nanoseconds.
     compiling: AtomicU64,
@@ -139,7 +140,8 @@ impl NativeProgram {
         let secret = RandomState::new().build_hasher().finish();
         let program = Self {
             again: OnceLock::new(),
-            packets: AtomicUsize::new(if interpreter.is_some() { 0 } else { YOUNG_PACKETS }),
+            young: AtomicUsize::new(if interpreter.is_some() { 0 } else { YOUNG_PACKETS }),
+            packets: AtomicUsize::new(0),
             memory: Memory::reserve(&graph, parts, isa(effort.first())?)?,
             tails: plan.crossings.iter().map(tail).collect(),
             layout,
@@ -336,6 +338,14 @@ impl NativeProgram {
         status
     }
 
+    /// Interprets the head for one of the first packets.
+    #[cold]
+    fn head_interpreted(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
+        self.young.fetch_add(1, Ordering::Relaxed);
+        let interpreter = self.interpreter.as_ref().expect("otherwise no packets are young");
+        self.bind_interpreted(interpreter.head(packet, frame, k), frame, k)
+    }
+
     /// Goes on with a packet whose head was interpreted.
     #[cold]
     fn resume_interpreted(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step {
@@ -387,10 +397,8 @@ impl Program for NativeProgram {
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
         assert_eq!(self.plan.inputs, (0, 0), "a residual filter is asked, it runs on no packet");
         let frame = bounded(frame);
-        if self.packets.load(Ordering::Relaxed) < YOUNG_PACKETS
-            && let Some(interpreter) = &self.interpreter
-        {
-            return self.bind_interpreted(interpreter.head(packet, frame, k), frame, k);
+        if self.young.load(Ordering::Relaxed) < YOUNG_PACKETS {
+            return self.head_interpreted(packet, frame, k);
         }
         k.release();
         let status = self.run_head(k, packet, frame);

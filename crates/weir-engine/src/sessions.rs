@@ -132,7 +132,7 @@ impl SessionPhase {
                         *self = SessionPhase::Watching(watching);
                         return self.watched(carrier, watched, out, counters);
                     }
-                    Probed::Unsure(_) if data.bytes.len() > carrier.plan.limits.probe_bytes_max => {
+                    Probed::Unsure(_) if data.bytes.len() > kept_max(carrier) => {
                         counters.probes_cut += 1;
                         SessionPhase::Over(before)
                     }
@@ -604,6 +604,12 @@ fn passed_max(before: Recognised) -> u8 {
 /// Datagrams of a direction are kept up to so many times the bytes of a stream while no protocol is certain.
 const DATAGRAMS_KEPT: usize = 4;
 
+/// Bytes of a direction that are kept while no protocol is certain.
+fn kept_max(carrier: &Carrier<'_>) -> usize {
+    let pieces = if carrier.is_datagram { DATAGRAMS_KEPT } else { 1 };
+    pieces * carrier.plan.limits.probe_bytes_max
+}
+
 /// The header of a proxy with which a direction of a stream begins, in front of every protocol.
 fn front(carrier: &Carrier<'_>, passed: u8, bytes: &[u8]) -> Front {
     if carrier.is_datagram || passed >= BEGINNINGS_MAX { Front::None } else { proxy_header::find(bytes) }
@@ -712,8 +718,7 @@ impl Probing {
     /// Whether more bytes of a direction are kept than probes may inspect: several datagrams, because the
     /// other side may have to be heard a few times.
     fn is_full(&self, carrier: &Carrier<'_>, from: Direction) -> bool {
-        let pieces = if carrier.is_datagram { DATAGRAMS_KEPT } else { 1 };
-        self.bytes[from as usize].len() > pieces * carrier.plan.limits.probe_bytes_max
+        self.bytes[from as usize].len() > kept_max(carrier)
     }
 
     /// The last three datagrams of a side, the last one first. A datagram that is repeated immediately, as in

@@ -10,14 +10,13 @@ use crate::record::ColumnMask;
 use crate::session_rows::{Log, UIDS};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use weir_packet::{Batch, Cell, Row, Texts, Value};
+use weir_engine::plan::Want;
+use weir_packet::{Batch, Cell, Row, Texts, Timestamp, Value};
 use weir_sessions::{JOINS, Place, SessionRegistry};
 
-/// A row waits for the other half of its exchange until rows are so much later: the connection of a request
-/// that was answered elsewhere ends with its time-out. 180 s.
-const PATIENCE_NS: i64 = 180_000_000_000;
-
-/// The same on a link without rows, by the machine's clock.
+/// A row waits for the other half of its exchange until such rows of its question are so much later: the
+/// connection of a request that was answered elsewhere ends with its time-out. On a link the machine's clock
+/// counts, too. 180 s; longer with a longer `--idle-timeout`.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Rows that wait at a time; the oldest one gives way.
@@ -38,8 +37,12 @@ pub(crate) struct JoinedRows<'a> {
     shapes: Vec<Shape>,
     /// Those of the next program.
     next: Vec<Shape>,
+    /// By question of the next program: whether somebody asks it.
+    is_asked: Vec<bool>,
     /// Rows that wait, the oldest one first.
     halves: VecDeque<Half>,
+    patience: Duration,
+    is_live: bool,
 }
 
 /// A protocol whose rows are joined, and the indexes of its columns.
@@ -50,6 +53,7 @@ struct JoinedLog {
     place: fn(&str) -> Option<Place>,
     duration: Option<usize>,
     uids: Option<usize>,
+    repeated: Option<usize>,
 }
 
 /// A row that waits.
@@ -78,6 +82,7 @@ impl JoinedLog {
                 place: join.place,
                 duration: at("duration"),
                 uids: at(UIDS),
+                repeated: at("repeated"),
             })
         };
         JOINS.iter().filter_map(of).collect()
@@ -97,6 +102,12 @@ impl JoinedLog {
     /// half.
     fn half(&self, row: Row<'_>) -> Option<bool> {
         let Cell::Texts(messages) = row.cell(self.messages) else { return None };
+        let is_known = self.by.iter().all(|&column| row.cell(column).is_present());
+        // A row that stands for others may be of several exchanges.
+        let is_single = self.repeated.is_none_or(|column| !row.cell(column).is_present());
+        if !is_known || !is_single {
+            return None;
+        }
         let mut sides = messages.iter().map(|message| (self.place)(message).map(|place| place.is_request));
         let first = sides.next()??;
         sides.all(|side| side == Some(first)).then_some(first)
@@ -153,8 +164,20 @@ impl JoinedLog {
 impl<'a> JoinedRows<'a> {
     /// Passes items on to `changes`.
     pub fn new(compiled: &Compiled, shapes: &[Shape], changes: &'a mut dyn Changes) -> Self {
-        let joins = JoinedLog::all(&compiled.plan.sessions);
-        let mut joined = Self { changes, joins, shapes: vec![], next: vec![], halves: VecDeque::new() };
+        let idle = match compiled.options.limits.idle_timeout_ms {
+            Some(0) => Duration::MAX,
+            ms => Duration::from_millis(ms.unwrap_or_default().into()) + Duration::from_secs(60),
+        };
+        let mut joined = Self {
+            changes,
+            joins: JoinedLog::all(&compiled.plan.sessions),
+            shapes: vec![],
+            next: vec![],
+            is_asked: vec![],
+            halves: VecDeque::new(),
+            patience: PATIENCE.max(idle),
+            is_live: compiled.options.narrow,
+        };
         joined.shapes = joined.widened(shapes.to_vec());
         joined
     }
@@ -166,9 +189,10 @@ impl<'a> JoinedRows<'a> {
 
     fn widened(&self, mut shapes: Vec<Shape>) -> Vec<Shape> {
         for shape in shapes.iter_mut().filter(|shape| shape.parts.is_none()) {
-            let of_shape = |join: &&JoinedLog| shape.rows.is_some_and(|rows| rows.contains(join.protocol));
-            if let Some(join) = self.joins.iter().find(of_shape) {
-                shape.columns = shape.columns.with(join.needed());
+            for join in &self.joins {
+                if shape.rows.is_none_or(|rows| rows.contains(join.protocol)) {
+                    shape.columns = shape.columns.with(join.needed());
+                }
             }
         }
         shapes
@@ -190,19 +214,29 @@ impl<'a> JoinedRows<'a> {
         self.changes.item(question, Item::Rows(rows));
     }
 
-    /// Passes on rows that have waited too long.
-    fn give_up(&mut self, is_too_old: impl Fn(&Half) -> bool) {
-        while self.halves.front().is_some_and(&is_too_old)
-            && let Some(half) = self.halves.pop_front()
-        {
-            self.pass(half);
+    /// Passes on the rows for which this holds.
+    fn give_up(&mut self, is_over: impl Fn(&Half) -> bool) {
+        while let Some(at) = self.halves.iter().position(&is_over) {
+            self.halves.remove(at).into_iter().for_each(|half| self.pass(half));
         }
+    }
+
+    /// Passes on the rows of a question that are too old for one of this time.
+    fn give_up_old(&mut self, question: usize, now: Timestamp) {
+        let patience_ns = self.patience.as_nanos();
+        self.give_up(|half| {
+            let Cell::Time(ts) = half.row.cell(0, TIME_AT) else { return false };
+            half.question == question && u128::from(now.since_ns(ts)) > patience_ns
+        });
     }
 
     /// Takes the rows of a protocol whose rows are joined.
     fn take(&mut self, question: usize, join: usize, rows: &Rows<'_>) {
         for index in rows.range.clone() {
             let row = rows.batch.row(index);
+            if let Cell::Time(now) = row.cell(TIME_AT) {
+                self.give_up_old(question, now);
+            }
             let packet = rows.packets.get(index).copied().flatten();
             let join = &self.joins[join];
             let protocol = join.protocol;
@@ -241,23 +275,16 @@ impl<'a> JoinedRows<'a> {
 
 impl Changes for JoinedRows<'_> {
     fn item(&mut self, question: usize, item: Item<'_>) {
+        if self.is_live && !self.halves.is_empty() {
+            let patience = self.patience;
+            self.give_up(|half| half.since.elapsed() > patience);
+        }
         if let Item::Rows(rows) = &item
             && self.shapes.get(question).is_some_and(|shape| shape.parts.is_none() && !shape.odd)
-        {
-            if !self.halves.is_empty()
-                && let Some(last) = rows.range.clone().next_back()
-                && let Cell::Time(now) = rows.batch.cell(last, TIME_AT)
-            {
-                let is_too_old = |half: &Half| matches!(half.row.cell(0, TIME_AT), Cell::Time(ts) if now.0 - ts.0 > PATIENCE_NS);
-                self.give_up(is_too_old);
-            }
             // Other rows have the number 0, which is that of a protocol whose rows are not joined.
-            if let Some(join) = self.joins.iter().position(|join| join.protocol == rows.protocol) {
-                return self.take(question, join, rows);
-            }
-        }
-        if matches!(item, Item::Pause) {
-            self.give_up(|half| half.since.elapsed() > PATIENCE);
+            && let Some(join) = self.joins.iter().position(|join| join.protocol == rows.protocol)
+        {
+            return self.take(question, join, rows);
         }
         self.changes.item(question, item);
     }
@@ -269,11 +296,15 @@ impl Changes for JoinedRows<'_> {
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
         let (compiled, shapes) = self.changes.program()?;
         self.next = self.widened(shapes);
+        self.is_asked =
+            compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect();
         Some((compiled, self.next.clone()))
     }
 
     fn taken_over(&mut self) {
-        self.finish();
+        // Questions that stay keep their numbers; those that end get what waits.
+        let is_asked = std::mem::take(&mut self.is_asked);
+        self.give_up(|half| !is_asked.get(half.question).copied().unwrap_or(false));
         self.shapes = std::mem::take(&mut self.next);
         self.changes.taken_over();
     }

@@ -20,6 +20,9 @@ use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
 /// Packets of later stages after which a missing hello is no longer awaited.
 const LATE_PACKETS_MAX: u32 = 8;
 
+/// Packets with a short header before any with a long one, after which no handshake is awaited.
+const EARLY_PACKETS_MAX: u32 = 64;
+
 /// Datagrams after a handshake in which another connection may begin on the same ports.
 pub(super) const AFTER_MAX: u32 = 16;
 
@@ -89,6 +92,7 @@ pub struct QuicParser {
     datagrams: u32,
     failures: u32,
     late_packets: u32,
+    early_packets: u32,
     kept_bytes: usize,
     cut_off: CutOff,
     is_done: bool,
@@ -162,6 +166,12 @@ impl SessionParser for QuicParser {
 // Packets.
 impl QuicParser {
     fn take_short(&mut self, from: Direction) {
+        // Of a connection before: this one has not begun.
+        if self.handshake.version == 0 && self.handshake.offered_versions.is_empty() {
+            self.early_packets += 1;
+            self.is_done |= self.early_packets == EARLY_PACKETS_MAX;
+            return;
+        }
         let count = &mut self.short_packets[from as usize];
         *count += 1;
         if count.is_power_of_two() {

@@ -1,8 +1,8 @@
 //! An exchange of DHCP is one row, whichever connections its messages are in.
 
-use crate::properties::drive::{MemoryPacket, all_sessions, ask, compile, read_capture, rows};
+use crate::properties::drive::{MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, rows};
 use weir::packet::Timestamp;
-use weir::{Compiler, Options};
+use weir::{ColumnMask, Compiler, Item, Options, Shape};
 
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
 
@@ -87,7 +87,29 @@ fn a_half_does_not_wait_for_ever() {
         all.extend([renewal, &answers[answers.len() - 1]].map(|packet| hours_later(packet, 1)));
     }
     all.push(hours_later(release, 2));
-    let rows = in_order(&all, 1);
-    assert_eq!(rows.iter().filter(|row| *row == "DISCOVER").count(), 1, "{rows:?}");
-    assert_eq!(rows.last().map(String::as_str), Some("RELEASE"));
+    for workers in [1, 3] {
+        let rows = in_order(&all, workers);
+        assert_eq!(rows.iter().filter(|row| *row == "DISCOVER").count(), 1, "{rows:?}");
+        assert_eq!(rows.last().map(String::as_str), Some("RELEASE"));
+    }
+}
+
+/// The columns that are shown do not decide what is joined.
+#[test]
+fn hidden_columns_join_rows() {
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask("dhcp", all_sessions())], &Options::default());
+    for shown in [ColumnMask::NONE, [0].into_iter().collect(), ColumnMask::ALL] {
+        let shape = Shape { columns: shown, ..Shape::default() };
+        let mut count = 0;
+        let mut each = |_: usize, item: Item<'_>| {
+            if let Item::Rows(rows) = item {
+                count += rows.iter().count();
+            }
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let mut source = in_memory(&packets());
+        let Ok(_) = weir::run(&compiler, &compiled, &mut source, &[shape], 1, &mut each, &mut |_| {});
+        assert_eq!(count, 3, "{shown:?}");
+    }
 }
