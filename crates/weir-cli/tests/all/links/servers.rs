@@ -162,7 +162,9 @@ impl Network {
                 "af_xdp" => &["-i", "in1", "--method", "af_xdp", "--mirror"],
                 _ => &["-i", "in0"],
             };
-            let run = [&["run", asked.to_str().expect("text"), "--stats"][..], options].concat();
+            // A debug build on a busy machine is slower than the servers.
+            let run = ["run", asked.to_str().expect("text"), "--stats", "--buffer", "256M"];
+            let run = [&run[..], options].concat();
             (*method, folder, Capturing::start(&run))
         });
         let captures: Vec<_> = captures.collect();
