@@ -39,7 +39,8 @@ pub enum Effort {
     Least,
     /// `Least` at first; parts that many packets run are recompiled as `Quick` (`Program::note_packets`).
     Growing,
-    /// As `Growing`, but the first packets are interpreted: many captures end before compilation would.
+    /// As `Growing`, but the interpreter runs the first packets. A small capture takes less time to interpret
+    /// than its program takes to compile.
     Late,
     /// With the backtracking register allocator, but without Cranelift's own optimizer: the graph has been
     /// through the passes.

@@ -37,9 +37,9 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
-/// Number of packets that are interpreted before anything is compiled. A packet takes some 30 000
-/// instructions there, and the usual parts take 300 million to compile.
-const YOUNG_PACKETS: usize = 2_048;
+/// Number of packets that the interpreter runs before anything is compiled. The interpreter takes some 30 000
+/// instructions for a packet; compiling the usual parts takes 300 million.
+const INTERPRETED_PACKETS: usize = 2_048;
 
 /// Number of packets after which the parts they ran are recompiled with more effort: only long runs get this
 /// far.
@@ -51,22 +51,23 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 /// A compiled question. The crate's documentation explains why calls are sound.
 ///
 /// Parts are compiled on demand: the head of the fast path at once, the whole head when a packet first leaves
-/// the fast path, a tail when a packet first reaches its lookup. Most captures need few
-/// parts. With [`Effort::Late`] the first packets are interpreted, because many captures end before
-/// compilation would have. The first compilation uses the least effort then; parts that thousands of packets
-/// run are recompiled in the background.
+/// the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. With
+/// [`Effort::Late`], the interpreter runs the first packets, and parts are compiled when later packets need
+/// them. A program that grows is first compiled with the least effort; parts that thousands of packets run
+/// are recompiled in the background.
 pub struct NativeProgram {
     graph: Arc<Graph>,
     layout: Layout,
     plan: Plan,
     patterns: Arc<Patterns>,
     effort: Effort,
-    /// Runs the first [`YOUNG_PACKETS`]; `None` if these are not interpreted.
+    /// Runs the first [`INTERPRETED_PACKETS`]; `None` if these are not interpreted.
     interpreter: Option<Interpreter>,
-    /// The secrets for binding continuations to the code and to the interpreter of this program. No other
-    /// code knows them.
+    /// The secret for binding continuations to the code of this program. No other code knows it.
     secret: u64,
-    interpreted: u64,
+    /// The secret for binding continuations to [`interpreter`](Self::interpreter): only the interpreter
+    /// resumes the packets that it began.
+    interpreter_secret: u64,
     fast_path: Option<FastPath>,
     head: PartCode,
     /// By lookup.
@@ -74,8 +75,9 @@ pub struct NativeProgram {
     memory: Memory,
     /// Memory of recompiled parts; `None` if it could not be reserved.
     again: OnceLock<Option<Memory>>,
-    /// Packets whose heads were interpreted; [`YOUNG_PACKETS`] if no more are.
-    young: AtomicUsize,
+    /// Number of heads that were interpreted so far. [`INTERPRETED_PACKETS`] from the start without an
+    /// interpreter.
+    interpreted_heads: AtomicUsize,
     /// Packets so far, for a program that grows. Counting stops soon after twice [`WARM_PACKETS`].
     packets: AtomicUsize,
     /// Time of first compilations so far, in nanoseconds.
@@ -140,14 +142,14 @@ impl NativeProgram {
         let secret = RandomState::new().build_hasher().finish();
         let program = Self {
             again: OnceLock::new(),
-            young: AtomicUsize::new(if interpreter.is_some() { 0 } else { YOUNG_PACKETS }),
+            interpreted_heads: AtomicUsize::new(if interpreter.is_some() { 0 } else { INTERPRETED_PACKETS }),
             packets: AtomicUsize::new(0),
             memory: Memory::reserve(&graph, parts, isa(effort.first())?)?,
             tails: plan.crossings.iter().map(tail).collect(),
             layout,
             // Never 0, which means unbound.
             secret: secret | 1,
-            interpreted: (secret | 1) ^ 2,
+            interpreter_secret: (secret | 1) ^ 2,
             interpreter,
             head: PartCode::default(),
             compiling: AtomicU64::new(0),
@@ -341,8 +343,8 @@ impl NativeProgram {
     /// Interprets the head for one of the first packets.
     #[cold]
     fn head_interpreted(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
-        self.young.fetch_add(1, Ordering::Relaxed);
-        let interpreter = self.interpreter.as_ref().expect("otherwise no packets are young");
+        self.interpreted_heads.fetch_add(1, Ordering::Relaxed);
+        let interpreter = self.interpreter.as_ref().expect("without one, no heads are left to interpret");
         self.bind_interpreted(interpreter.head(packet, frame, k), frame, k)
     }
 
@@ -350,7 +352,10 @@ impl NativeProgram {
     #[cold]
     fn resume_interpreted(&self, host: &mut dyn Host, at: Resume<'_>, k: &mut Continuation) -> Step {
         let frame = at.frame;
-        assert!(k.is_bound(self.interpreted, frame), "resumed with another packet than the head ran on");
+        assert!(
+            k.is_bound(self.interpreter_secret, frame),
+            "resumed with another packet than the head ran on"
+        );
         let interpreter = self.interpreter.as_ref().expect("its head bound the continuation");
         self.bind_interpreted(interpreter.resume(host, at, k), frame, k)
     }
@@ -359,7 +364,7 @@ impl NativeProgram {
     #[cold]
     fn bind_interpreted(&self, step: Step, frame: &[u8], k: &mut Continuation) -> Step {
         match &step {
-            Step::Lookup => k.bind(self.interpreted, frame),
+            Step::Lookup => k.bind(self.interpreter_secret, frame),
             Step::Restart => {}
             Step::Done(_) => k.release(),
         }
@@ -397,7 +402,7 @@ impl Program for NativeProgram {
     fn head(&self, packet: &PacketMeta, frame: &[u8], k: &mut Continuation) -> Step {
         assert_eq!(self.plan.inputs, (0, 0), "a residual filter is asked, it runs on no packet");
         let frame = bounded(frame);
-        if self.young.load(Ordering::Relaxed) < YOUNG_PACKETS {
+        if self.interpreted_heads.load(Ordering::Relaxed) < INTERPRETED_PACKETS {
             return self.head_interpreted(packet, frame, k);
         }
         k.release();

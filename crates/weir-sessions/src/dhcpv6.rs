@@ -1,6 +1,8 @@
 //! DHCP for IPv6 (RFC 8415): one [`Dhcpv6Transaction`] per transaction and flow, yielded after the server's
-//! reply. Multicasts of clients and answers of servers may be two flows, and thus two transactions.
+//! reply. Multicasts of clients and answers of servers are two flows, and thus two transactions; [`JOIN`]
+//! makes one row of both.
 
+use crate::joins::{Join, Place};
 use crate::pairing::{Held, Waiting};
 use crate::session::{Words, named, session_fields};
 use crate::values::{collect_numbers, numbers, owned_texts, readable, text, unsigned};
@@ -31,6 +33,23 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     brief: &["ts", "orig", "resp", "mac", "client_fqdn", "addresses", "prefixes", "msg_types"],
     fields: FIELDS,
 };
+
+/// An exchange is a transaction of one client: SOLICIT and ADVERTISE, or REQUEST and REPLY.
+pub const JOIN: Join =
+    Join { protocol: "dhcpv6", by: &["trans_id", "client_duid"], messages: "msg_types", place };
+
+fn place(message: &str) -> Option<Place> {
+    let (is_request, step) = match message {
+        "SOLICIT" => (true, 0),
+        "ADVERTISE" => (false, 1),
+        "REQUEST" | "CONFIRM" | "RENEW" | "REBIND" | "RELEASE" | "DECLINE" | "INFORMATION-REQUEST" => {
+            (true, 2)
+        }
+        "REPLY" => (false, 3),
+        _ => return None,
+    };
+    Some(Place { is_request, step })
+}
 
 /// A known message type.
 fn may_begin(place: FirstPlace) -> ByteSet {
@@ -402,6 +421,7 @@ session_fields! { Dhcpv6Transaction;
     "dhcpv6.status_code" ["dhcpv6.status"] status: Unsigned, "Status code of an error: 2 no addresses" => |t| unsigned(t.messages.iter().find_map(|m| m.status.as_ref()).map(|status| status.0));
     "dhcpv6.status_msg" [] server_message: Text, "Text of the server about the status" => |t| text(t.messages.iter().find_map(|m| m.status.as_ref()).map(|status| status.1.as_str()));
     "dhcpv6.duration" [] duration: Interval, "Time from the first message to the last" => |t| Value::Interval(t.last_time.since_ns(t.time));
+    "dhcpv6.uids" [] uids: Texts, "Connections of the messages; only in rows" => |_| Value::Absent;
     "dhcpv6.msgtype" ["dhcpv6.msg_type"] _: Numbers, "Types of the messages" => |t| collect_numbers(t.messages.iter().map(|m| m.kind));
     "dhcpv6.dns_server" ["dhcpv6.dns"] _: Texts, "Name servers" => |t| owned_texts(t.of_server().flat_map(|m| &m.name_servers).map(Ipv6Addr::to_string).collect());
     "dhcpv6.domains" [] _: Texts, "Search domains" => |t| owned_texts(t.of_server().flat_map(|m| &m.domains).cloned().collect());

@@ -1,24 +1,26 @@
-//! Exchanges whose messages are in several connections: the client asks all hosts, and the server answers
-//! one.
+//! Protocols whose clients ask many hosts at once, as those of DHCP do. The answer comes from one host, so an
+//! exchange has two connections: one with the requests, one with the answers.
 
-/// A protocol whose exchanges may be in two connections. The rows of both are joined to one.
+/// How the rows of such a protocol are joined: one row for the requests and one for the answers become one
+/// row of the exchange.
 #[derive(Debug)]
 pub struct Join {
     /// The name of the protocol.
     pub protocol: &'static str,
-    /// The columns that identify an exchange.
+    /// The columns whose values both rows of an exchange share, and no other exchange has at the time.
     pub by: &'static [&'static str],
-    /// The column that lists the types of the messages.
+    /// The column that lists the types of the messages: SOLICIT, ADVERTISE.
     pub messages: &'static str,
-    /// The place of a type of message in an exchange. `None`: a message without an answer, or an unknown one.
+    /// Returns where in an exchange a message of this type belongs. Returns `None` for an unknown type, and
+    /// for a type that has no answer: such messages have a row of their own.
     pub place: fn(&str) -> Option<Place>,
 }
 
-/// The place of a message in an exchange.
+/// Where in an exchange a type of message belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The client sends it, and waits for an answer.
+    /// `true`: the client sends the message. `false`: the server answers with the message.
     pub is_request: bool,
-    /// Messages with a lower number come before it.
+    /// A message with a lower number is sent earlier: 0 for DISCOVER, 1 for OFFER.
     pub step: u8,
 }

@@ -115,7 +115,7 @@ pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
 pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
 
 /// Protocols whose exchanges may be in two connections.
-pub const JOINS: &[Join] = &[dhcp::JOIN];
+pub(crate) const JOINS: &[Join] = &[dhcp::JOIN, dhcpv6::JOIN];
 
 /// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there
 /// (`of`).

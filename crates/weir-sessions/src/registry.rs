@@ -2,8 +2,8 @@
 
 use crate::context::Configuration;
 use crate::{
-    ContentStore, Contents, Context, Early, Field, LATE, PART_LOGS, PROTOCOLS, PartLog, ProbeDecision,
-    SessionParser, SessionProtocol, Setting, WITHIN, Within,
+    ContentStore, Contents, Context, Early, Field, JOINS, Join, LATE, PART_LOGS, PROTOCOLS, PartLog,
+    ProbeDecision, SessionParser, SessionProtocol, Setting, WITHIN, Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -198,6 +198,11 @@ impl SessionRegistry {
     /// their first bytes are so distinctive that no other protocol has them by chance.
     pub fn late(&self) -> ProtocolSet {
         self.late
+    }
+
+    /// The protocols whose exchanges may be in two connections.
+    pub fn joins(&self) -> &'static [Join] {
+        JOINS
     }
 
     /// All logs of parts of sessions.

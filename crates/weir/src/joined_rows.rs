@@ -1,7 +1,7 @@
-//! Joins the rows of exchanges whose messages are in two connections, as those of DHCP: a client without an
-//! address asks all hosts, and the server answers one. Each connection has a session, and so a row, of its
-//! own. A row that lacks the other half of its exchange waits for it here, where the rows of all workers come
-//! in order. So the result does not depend on the number of workers.
+//! Makes one row of an exchange whose messages are in two connections, as those of DHCP are: a client without
+//! an address asks all hosts, and the server answers one. Each connection yields a row of its own, which is
+//! one half of the exchange. The first half waits here for the other half. All rows of all workers pass here
+//! in one order, so the result does not depend on the number of workers.
 
 use crate::compile::Compiled;
 use crate::item::{Item, Rows, Shape};
@@ -12,24 +12,28 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use weir_engine::plan::Want;
 use weir_packet::{Batch, Cell, Row, Texts, Timestamp, Value};
-use weir_sessions::{JOINS, Place, SessionRegistry};
+use weir_sessions::{Place, SessionRegistry};
 
-/// A row waits for the other half of its exchange until such rows of its question are so much later: the
-/// connection of a request that was answered elsewhere ends with its time-out. On a link the machine's clock
-/// counts, too. 180 s; longer with a longer `--idle-timeout`.
+/// How long a half waits: until the same question has a row of the same protocol that is so much later. On a
+/// link, the machine's clock counts, too. The other half comes with the time-out of its connection, so a
+/// longer `--idle-timeout` lets halves wait longer. 180 s.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Rows that wait at a time; the oldest one gives way.
+/// Maximum number of halves that wait, about 5 KiB each. The oldest half gives way to another one, and is a
+/// row of its own.
 const HALVES_MAX: usize = 1024;
 
-/// The halves of an exchange begin within this time. Later ones have the same number by chance. 60 s.
+/// Maximum time between the beginnings of two halves, in nanoseconds: 60 s. Halves further apart are of two
+/// exchanges whose numbers are equal by chance.
 const APART_NS: u64 = 60_000_000_000;
 
-/// Columns of rows of sessions: `ts`, `uid`, and the four of the ends of the connection.
+/// The first columns of rows of sessions: `ts`, `uid`, then the originator's host and port, and the
+/// responder's.
 const TIME_AT: usize = 0;
-const OF_CONNECTION: std::ops::Range<usize> = 1..6;
+const UID_AT: usize = 1;
+const ENDS_AT: [usize; 4] = [2, 3, 4, 5];
 
-/// Passes items on, and joins rows.
+/// Delivers items to `changes`, and joins rows on the way.
 pub(crate) struct JoinedRows<'a> {
     changes: &'a mut dyn Changes,
     joins: Vec<JoinedLog>,
@@ -39,7 +43,7 @@ pub(crate) struct JoinedRows<'a> {
     next: Vec<Shape>,
     /// By question of the next program: whether somebody asks it.
     is_asked: Vec<bool>,
-    /// Rows that wait, the oldest one first.
+    /// The halves that wait, the oldest one first.
     halves: VecDeque<Half>,
     patience: Duration,
     is_live: bool,
@@ -56,7 +60,7 @@ struct JoinedLog {
     repeated: Option<usize>,
 }
 
-/// A row that waits.
+/// A row that waits for the other half of its exchange.
 struct Half {
     question: usize,
     protocol: usize,
@@ -85,12 +89,12 @@ impl JoinedLog {
                 repeated: at("repeated"),
             })
         };
-        JOINS.iter().filter_map(of).collect()
+        registry.joins().iter().filter_map(of).collect()
     }
 
     /// The columns that joining needs.
     fn needed(&self) -> ColumnMask {
-        let head = [TIME_AT].into_iter().chain(OF_CONNECTION);
+        let head = [TIME_AT, UID_AT].into_iter().chain(ENDS_AT);
         head.chain(self.by.iter().copied())
             .chain([self.messages])
             .chain(self.duration)
@@ -98,8 +102,8 @@ impl JoinedLog {
             .collect()
     }
 
-    /// Whether a row is the half of the requests or of the answers. `None` if it has both, or needs no other
-    /// half.
+    /// Returns `true` if a row has only requests, and `false` if it has only answers. Returns `None` if the
+    /// row is not half of an exchange.
     fn half(&self, row: Row<'_>) -> Option<bool> {
         let Cell::Texts(messages) = row.cell(self.messages) else { return None };
         let is_known = self.by.iter().all(|&column| row.cell(column).is_present());
@@ -117,10 +121,12 @@ impl JoinedLog {
         self.by.iter().map(|&column| row.cell(column).value().into_owned()).collect()
     }
 
-    /// The row of an exchange. The ends of the connection are those of the answers, in which both hosts have
-    /// addresses.
+    /// Makes the row of an exchange. The row has the connection of the answers, because the requests are sent
+    /// to all hosts. The client is the originator.
     fn join(&self, requests: Row<'_>, answers: Row<'_>) -> Batch {
         let halves = [requests, answers];
+        let [client_port, server_port] = [ENDS_AT[1], ENDS_AT[3]].map(|column| requests.cell(column));
+        let is_turned = client_port != server_port && answers.cell(ENDS_AT[1]) == server_port;
         let mut batch = Batch::new(answers.len());
         let mut joined = batch.add();
         for column in 0..answers.len() {
@@ -136,7 +142,11 @@ impl JoinedLog {
                     uids.dedup();
                     joined.push(Cell::Texts(Texts::Whole(&uids)));
                 }
-                _ if OF_CONNECTION.contains(&column) => joined.push(cells[1]),
+                UID_AT => joined.push(cells[1]),
+                _ if let Some(end) = ENDS_AT.iter().position(|end| *end == column) => {
+                    let from = if is_turned { (end + 2) % 4 } else { end };
+                    joined.push(answers.cell(ENDS_AT[from]));
+                }
                 _ => joined.push(if cells[1].is_present() { cells[1] } else { cells[0] }),
             }
         }
@@ -144,7 +154,8 @@ impl JoinedLog {
         batch
     }
 
-    /// The messages of both halves, in the order of an exchange: rows have no times of single messages.
+    /// The messages of both halves in the usual order of an exchange. The order of capture is not known: rows
+    /// have no times of single messages.
     fn in_order(&self, [requests, answers]: [Vec<String>; 2]) -> Vec<String> {
         let step = |message: &String| (self.place)(message).map_or(u8::MAX, |place| place.step);
         let (mut requests, mut answers) = (requests.into_iter().peekable(), answers.into_iter().peekable());
@@ -162,7 +173,7 @@ impl JoinedLog {
 }
 
 impl<'a> JoinedRows<'a> {
-    /// Passes items on to `changes`.
+    /// Joins the rows of these questions. `changes` receives all items.
     pub fn new(compiled: &Compiled, shapes: &[Shape], changes: &'a mut dyn Changes) -> Self {
         let idle = match compiled.options.limits.idle_timeout_ms {
             Some(0) => Duration::MAX,
@@ -198,7 +209,7 @@ impl<'a> JoinedRows<'a> {
         shapes
     }
 
-    /// Passes on all rows that wait: the run is over.
+    /// Delivers all halves that wait: the run is over.
     pub fn finish(&mut self) {
         while let Some(half) = self.halves.pop_front() {
             self.pass(half);
@@ -214,14 +225,14 @@ impl<'a> JoinedRows<'a> {
         self.changes.item(question, Item::Rows(rows));
     }
 
-    /// Passes on the rows for which this holds.
+    /// Delivers the waiting halves for which `is_over` holds, as rows of their own.
     fn give_up(&mut self, is_over: impl Fn(&Half) -> bool) {
         while let Some(at) = self.halves.iter().position(&is_over) {
             self.halves.remove(at).into_iter().for_each(|half| self.pass(half));
         }
     }
 
-    /// Passes on the rows of a question that are too old for one of this time.
+    /// Delivers the waiting halves of a question that began more than [`PATIENCE`] before `now`.
     fn give_up_old(&mut self, question: usize, now: Timestamp) {
         let patience_ns = self.patience.as_nanos();
         self.give_up(|half| {
@@ -230,7 +241,7 @@ impl<'a> JoinedRows<'a> {
         });
     }
 
-    /// Takes the rows of a protocol whose rows are joined.
+    /// Joins or delivers rows of a protocol whose rows are joined; the first halves wait.
     fn take(&mut self, question: usize, join: usize, rows: &Rows<'_>) {
         for index in rows.range.clone() {
             let row = rows.batch.row(index);
@@ -240,10 +251,9 @@ impl<'a> JoinedRows<'a> {
             let packet = rows.packets.get(index).copied().flatten();
             let join = &self.joins[join];
             let protocol = join.protocol;
-            let mut single = Batch::new(rows.batch.columns());
-            single.extend(rows.batch, index..index + 1, None);
             let Some(is_request) = join.half(row) else {
-                self.pass_row(question, protocol, &single, packet);
+                let whole = Rows { range: index..index + 1, ..rows.clone() };
+                self.changes.item(question, Item::Rows(whole));
                 continue;
             };
             let key = join.key(row);
@@ -253,6 +263,8 @@ impl<'a> JoinedRows<'a> {
                     && apart_ns(half.row.row(0), row) <= APART_NS
             };
             let Some(at) = self.halves.iter().position(is_other) else {
+                let mut single = Batch::new(rows.batch.columns());
+                single.extend(rows.batch, index..index + 1, None);
                 let since = Instant::now();
                 let half = Half { question, protocol, key, is_request, row: single, packet, since };
                 self.halves.push_back(half);
@@ -302,7 +314,7 @@ impl Changes for JoinedRows<'_> {
     }
 
     fn taken_over(&mut self) {
-        // Questions that stay keep their numbers; those that end get what waits.
+        // Questions that stay keep their numbers. The halves of those that end have to be delivered now.
         let is_asked = std::mem::take(&mut self.is_asked);
         self.give_up(|half| !is_asked.get(half.question).copied().unwrap_or(false));
         self.shapes = std::mem::take(&mut self.next);
@@ -324,7 +336,7 @@ fn earlier(cells: [Cell<'_>; 2]) -> Cell<'_> {
     }
 }
 
-/// The time between the beginnings of two rows.
+/// The time between the beginnings of two rows, in nanoseconds.
 fn apart_ns(first: Row<'_>, second: Row<'_>) -> u64 {
     match [first, second].map(|row| row.cell(TIME_AT)) {
         [Cell::Time(first), Cell::Time(second)] => first.0.abs_diff(second.0),
@@ -332,7 +344,7 @@ fn apart_ns(first: Row<'_>, second: Row<'_>) -> u64 {
     }
 }
 
-/// From the first message of both halves to the last.
+/// The time from the first message of both halves to the last one.
 fn whole_duration(halves: [Row<'_>; 2], column: usize) -> Cell<'static> {
     let spans = halves.map(|half| match [half.cell(TIME_AT), half.cell(column)] {
         [Cell::Time(ts), Cell::Interval(duration)] => Some((ts.0, ts.0.saturating_add_unsigned(duration))),

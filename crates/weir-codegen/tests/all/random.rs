@@ -15,8 +15,8 @@ use weir_testing::graph::{drive, random_graph, random_packets};
 
 const GRAPHS: u64 = 1_500;
 const PACKETS: usize = 8;
-/// More packets than are interpreted.
-const YOUNG_PACKETS: usize = 2_048;
+/// The number of packets that the interpreter runs before anything is compiled.
+const INTERPRETED_PACKETS: usize = 2_048;
 
 #[test]
 fn native_code_does_what_the_interpreter_does() {
@@ -61,7 +61,7 @@ fn a_fast_path_changes_nothing_but_speed() {
         assert!(again == want, "compiled again, seed {seed}: {again:#?}\nis not\n{want:#?}\nof\n{graph}");
         made += usize::from(program.fast_path().is_some());
         let late = compile_with_fast_path(graph.clone(), fast_path, Effort::Late).expect("as before");
-        for (packets_before, how) in [(0, "interpreted"), (YOUNG_PACKETS, "compiled late")] {
+        for (packets_before, how) in [(0, "interpreted"), (INTERPRETED_PACKETS, "compiled late")] {
             assert_eq!(late.code_bytes(), 0, "{how}, seed {seed}");
             let (packet, mut k) = (PacketMeta::default(), Continuation::default());
             for _ in 0..packets_before {

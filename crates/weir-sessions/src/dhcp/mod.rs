@@ -35,7 +35,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: transaction::FIELDS,
 };
 
-/// An exchange: DISCOVER, OFFER, REQUEST and ACK or NAK of one client and one transaction.
+/// An exchange is a transaction of one client: DISCOVER, OFFER, REQUEST, ACK.
 pub const JOIN: Join = Join { protocol: "dhcp", by: &["trans_id", "mac"], messages: "msg_types", place };
 
 fn place(message: &str) -> Option<Place> {

@@ -1,4 +1,4 @@
-//! An exchange of DHCP is one row, whichever connections its messages are in.
+//! An exchange of DHCP or DHCPv6 is one row, whichever connections its messages are in.
 
 use crate::properties::drive::{MemoryPacket, all_sessions, ask, compile, in_memory, read_capture, rows};
 use weir::packet::Timestamp;
@@ -6,7 +6,7 @@ use weir::{ColumnMask, Compiler, Item, Options, Shape};
 
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sessions.pcap");
 
-/// Where the ports and the payload of UDP begin behind Ethernet and IPv4 without options.
+/// Offsets in an Ethernet frame with an IPv4 header of 20 bytes: of the UDP ports, and of the UDP payload.
 const PORTS_AT: usize = 34;
 const PAYLOAD_AT: usize = 42;
 
@@ -91,6 +91,25 @@ fn a_half_does_not_wait_for_ever() {
         let rows = in_order(&all, workers);
         assert_eq!(rows.iter().filter(|row| *row == "DISCOVER").count(), 1, "{rows:?}");
         assert_eq!(rows.last().map(String::as_str), Some("RELEASE"));
+    }
+}
+
+/// Clients of DHCPv6 ask all servers of a link. In the rows of whole exchanges they are the originators.
+#[test]
+fn exchanges_of_dhcpv6_are_one_row_each() {
+    const SERVICES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/services.pcap");
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &[ask("dhcpv6", all_sessions())], &Options::default());
+    for workers in [1, 3] {
+        let (rows, _) = rows(&compiler, &compiled, &read_capture(SERVICES), workers);
+        for request in ["SOLICIT", "REQUEST", "CONFIRM", "RELEASE", "INFORMATION-REQUEST"] {
+            let answer = if request == "SOLICIT" { "ADVERTISE" } else { "REPLY" };
+            let messages = format!("Texts([\"{request}\", \"{answer}\"])");
+            assert_eq!(rows.iter().filter(|row| row.contains(&messages)).count(), 1, "{request}: {rows:#?}");
+        }
+        assert_eq!(rows.len(), 5);
+        let from_client = "Unsigned(546), Address(fe80::ff:fe00:1), Unsigned(547)";
+        assert!(rows.iter().all(|row| row.contains(from_client)), "{rows:#?}");
     }
 }
 

@@ -36,7 +36,7 @@
 //! * `keys`: flows keyed by something other than addresses and ports.
 //! * `texts`: randomly generated protocols give the same results in every engine.
 //! * `joined`: exchanges whose messages are in two connections are one row.
-//! * `rebinding`: connections of QUIC without their handshake.
+//! * `quic_midway`: QUIC connections without their handshake.
 //! * `corpus`: seeds of fuzzers, replayed.  `shipped`: the capture in `examples/` and its servers' logs.
 //!
 //! `weir_testing` generates packets (`frames`), conversations (`traffic`) and filters (`filters`); `drive`
@@ -78,7 +78,7 @@ mod packets;
 mod probing;
 mod quality;
 mod question_losses;
-mod rebinding;
+mod quic_midway;
 mod registry;
 mod reuse;
 mod samples;

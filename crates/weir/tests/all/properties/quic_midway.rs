@@ -1,5 +1,6 @@
-//! QUIC connections whose handshake is not there are recognised by the id that their server chose: those that
-//! began before the capture, and those that go on from another port of their client (RFC 9000, section 9).
+//! QUIC connections are recognised without their handshake, by the connection id in the client's datagrams.
+//! The handshake is missing if the connection began before the capture. The handshake is also missing, in the
+//! new flow, if the client's port changes during the connection (RFC 9000, section 9).
 
 use crate::properties::drive::{MemoryPacket, all_sessions, ask, compile, rows};
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use weir_testing::frames::{ethernet, ipv4, udp};
 const CLIENT: [u8; 4] = [192, 0, 2, 1];
 const SERVER: [u8; 4] = [198, 51, 100, 1];
 
-/// A datagram of an established connection, whose client has chosen an empty id.
+/// A datagram after the handshake. `id`: the connection id in datagrams of the client. The id in datagrams of
+/// the server is empty.
 fn datagram(random: &mut Random, ports: (u16, u16), id: &[u8], is_client: bool) -> MemoryPacket {
     let first = 0x40 | random.below(0x40) as u8;
     let rest: Vec<u8> = (0..40 + random.below(1_000)).map(|_| random.below(256) as u8).collect();
