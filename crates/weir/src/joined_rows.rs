@@ -11,6 +11,7 @@ use crate::session_rows::{Log, UIDS};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use weir_engine::plan::Want;
+use weir_memory::live_bytes;
 use weir_packet::{Batch, Cell, Row, Texts, Timestamp, Value};
 use weir_sessions::{Place, SessionRegistry};
 
@@ -45,6 +46,8 @@ pub(crate) struct JoinedRows<'a> {
     is_asked: Vec<bool>,
     /// The halves that wait, the oldest one first.
     halves: VecDeque<Half>,
+    /// Memory of the halves in bytes, and the largest value so far.
+    bytes: [usize; 2],
     patience: Duration,
     is_live: bool,
 }
@@ -68,6 +71,7 @@ struct Half {
     is_request: bool,
     /// Its only row.
     row: Batch,
+    bytes: usize,
     packet: Option<u64>,
     since: Instant,
 }
@@ -186,6 +190,7 @@ impl<'a> JoinedRows<'a> {
             next: vec![],
             is_asked: vec![],
             halves: VecDeque::new(),
+            bytes: [0; 2],
             patience: PATIENCE.max(idle),
             is_live: compiled.options.narrow,
         };
@@ -209,11 +214,26 @@ impl<'a> JoinedRows<'a> {
         shapes
     }
 
-    /// Delivers all halves that wait: the run is over.
-    pub fn finish(&mut self) {
-        while let Some(half) = self.halves.pop_front() {
-            self.pass(half);
+    /// Delivers all halves that wait: the run is over. Returns the largest memory of halves, in bytes.
+    pub fn finish(mut self) -> usize {
+        self.give_up(|_| true);
+        self.bytes[1]
+    }
+
+    fn keep(&mut self, half: Half) {
+        self.bytes[0] += half.bytes;
+        self.bytes[1] = self.bytes[1].max(self.bytes[0]);
+        self.halves.push_back(half);
+        if self.halves.len() > HALVES_MAX {
+            let oldest = self.remove(0);
+            oldest.into_iter().for_each(|half| self.pass(half));
         }
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Half> {
+        let half = self.halves.remove(at)?;
+        self.bytes[0] -= half.bytes;
+        Some(half)
     }
 
     fn pass(&mut self, half: Half) {
@@ -228,7 +248,8 @@ impl<'a> JoinedRows<'a> {
     /// Delivers the waiting halves for which `is_over` holds, as rows of their own.
     fn give_up(&mut self, is_over: impl Fn(&Half) -> bool) {
         while let Some(at) = self.halves.iter().position(&is_over) {
-            self.halves.remove(at).into_iter().for_each(|half| self.pass(half));
+            let half = self.remove(at);
+            half.into_iter().for_each(|half| self.pass(half));
         }
     }
 
@@ -242,14 +263,14 @@ impl<'a> JoinedRows<'a> {
     }
 
     /// Joins or delivers rows of a protocol whose rows are joined; the first halves wait.
-    fn take(&mut self, question: usize, join: usize, rows: &Rows<'_>) {
+    fn take(&mut self, question: usize, number: usize, rows: &Rows<'_>) {
         for index in rows.range.clone() {
             let row = rows.batch.row(index);
             if let Cell::Time(now) = row.cell(TIME_AT) {
                 self.give_up_old(question, now);
             }
             let packet = rows.packets.get(index).copied().flatten();
-            let join = &self.joins[join];
+            let join = &self.joins[number];
             let protocol = join.protocol;
             let Some(is_request) = join.half(row) else {
                 let whole = Rows { range: index..index + 1, ..rows.clone() };
@@ -263,19 +284,16 @@ impl<'a> JoinedRows<'a> {
                     && apart_ns(half.row.row(0), row) <= APART_NS
             };
             let Some(at) = self.halves.iter().position(is_other) else {
+                let before = live_bytes();
                 let mut single = Batch::new(rows.batch.columns());
                 single.extend(rows.batch, index..index + 1, None);
+                let bytes = usize::try_from(live_bytes() - before).unwrap_or_default();
                 let since = Instant::now();
-                let half = Half { question, protocol, key, is_request, row: single, packet, since };
-                self.halves.push_back(half);
-                if self.halves.len() > HALVES_MAX
-                    && let Some(oldest) = self.halves.pop_front()
-                {
-                    self.pass(oldest);
-                }
+                self.keep(Half { question, protocol, key, is_request, row: single, bytes, packet, since });
                 continue;
             };
-            let Some(other) = self.halves.remove(at) else { continue };
+            let Some(other) = self.remove(at) else { continue };
+            let join = &self.joins[number];
             let joined = match is_request {
                 true => join.join(row, other.row.row(0)),
                 false => join.join(other.row.row(0), row),
@@ -319,6 +337,10 @@ impl Changes for JoinedRows<'_> {
         self.give_up(|half| !is_asked.get(half.question).copied().unwrap_or(false));
         self.shapes = std::mem::take(&mut self.next);
         self.changes.taken_over();
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.bytes[0]
     }
 }
 

@@ -135,9 +135,10 @@ impl<'a> Merger<'a> {
 
     /// Posts the outcomes of packets that waited, if the last posting is old.
     pub fn post(&mut self) {
-        let Self { posting, counters, hold, .. } = self;
+        let Self { posting, counters, hold, changes, .. } = self;
         posting.post(|| {
             let mut glance = Glance { counters: *counters, ..Glance::default() };
+            glance.memory.waiting_rows = changes.waiting_bytes() as u64;
             for queue in hold {
                 glance.counters.packet.undecided += queue.given_up();
                 glance.memory.held_packets += queue.bytes() as u64;

@@ -55,6 +55,11 @@ pub(crate) trait Changes {
 
     /// That program takes over now: all results for the previous questions have been delivered.
     fn taken_over(&mut self) {}
+
+    /// Memory of the rows that wait, in bytes.
+    fn waiting_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Outcome {

@@ -72,8 +72,8 @@ fn questions_may_change_during_downloads() {
         let received = packets + discarded(&output) + lost(&output);
         assert_eq!(counter(&output, "source_received"), received, "{said}");
         assert_eq!(lost(&output), 0, "{said}");
-        // The kernel has counted part of the download. The share depends on how soon each program is compiled;
-        // `downloads_are_counted_by_the_kernel` asks for most of a download, without changes.
+        // The kernel has counted part of the download. The share depends on how soon each program is
+        // compiled; `downloads_are_counted_by_the_kernel` asks for most of a download, without changes.
         assert!(counter(&output, "source_counted_bytes") > FILE_BYTES as u64 / 100, "{said}");
         same(&format!("{workers} workers"), &counted_rows(&folder), &expected);
         let seen = fs::read_to_string(folder.join("seen.json")).expect("the question ran").lines().count();
