@@ -37,5 +37,5 @@ owners! {
     held_sessions, "Sessions that wait for the record of their connection.";
     messages, "Unfinished messages in streams.";
     held_packets, "Packets that wait until their connection is decided or their datagram is complete.";
-    waiting_rows, "Rows that wait for the other half of their exchange.";
+    joined_rows, "Rows that wait for the other half of their exchange, and announced ends of connections.";
 }

@@ -339,7 +339,7 @@ impl<S: Subscriber> Worker<S> {
             held_sessions: overload.held_session_bytes() as u64,
             messages: self.flows.messages.held_bytes() as u64,
             held_packets: 0,
-            waiting_rows: 0,
+            joined_rows: 0,
         }
     }
 

@@ -9,6 +9,7 @@
 #[cfg(test)]
 extern crate self as weir_sessions;
 
+mod announcements;
 pub mod bittorrent;
 mod byte_set;
 mod coding;
@@ -62,6 +63,7 @@ mod wire;
 pub mod wireguard;
 pub mod x509;
 
+pub use announcements::Announcement;
 pub use byte_set::ByteSet;
 pub use content::{CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents};
 pub use context::{Context, Early, Setting};
@@ -116,6 +118,9 @@ pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
 
 /// Protocols whose exchanges may be in two connections.
 pub(crate) const JOINS: &[Join] = &[dhcp::JOIN, dhcpv6::JOIN];
+
+/// Protocols whose sessions announce connections of other protocols.
+pub(crate) const ANNOUNCEMENTS: &[Announcement] = &[sip::ANNOUNCEMENT];
 
 /// Every log of parts of sessions. A new one is one line here; another protocol with such parts a line there
 /// (`of`).

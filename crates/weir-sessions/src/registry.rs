@@ -2,8 +2,8 @@
 
 use crate::context::Configuration;
 use crate::{
-    ContentStore, Contents, Context, Early, Field, JOINS, Join, LATE, PART_LOGS, PROTOCOLS, PartLog,
-    ProbeDecision, SessionParser, SessionProtocol, Setting, WITHIN, Within,
+    ANNOUNCEMENTS, Announcement, ContentStore, Contents, Context, Early, Field, JOINS, Join, LATE, PART_LOGS,
+    PROTOCOLS, PartLog, ProbeDecision, SessionParser, SessionProtocol, Setting, WITHIN, Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -203,6 +203,20 @@ impl SessionRegistry {
     /// The protocols whose exchanges may be in two connections.
     pub fn joins(&self) -> &'static [Join] {
         JOINS
+    }
+
+    /// The protocols whose sessions announce connections of other protocols.
+    pub fn announcements(&self) -> &'static [Announcement] {
+        ANNOUNCEMENTS
+    }
+
+    /// The protocols whose sessions announce connections of one of `protocols`.
+    pub fn announcing(&self, protocols: ProtocolSet) -> ProtocolSet {
+        let number = |announcement: &Announcement| {
+            let of = self.number_of(announcement.of)?;
+            self.number_of(announcement.by).filter(|_| protocols.contains(of))
+        };
+        ANNOUNCEMENTS.iter().filter_map(number).collect()
     }
 
     /// All logs of parts of sessions.

@@ -3,17 +3,18 @@
 //! one half of the exchange. The first half waits here for the other half. All rows of all workers pass here
 //! in one order, so the result does not depend on the number of workers.
 
+use crate::announced_rows::AnnouncedRows;
 use crate::compile::Compiled;
 use crate::item::{Item, Rows, Shape};
 use crate::outcome::Changes;
 use crate::record::ColumnMask;
-use crate::session_rows::{Log, UIDS};
+use crate::session_rows::{ENDS_AT, Log, TIME_AT, UID_AT, UIDS};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use weir_engine::plan::Want;
 use weir_memory::live_bytes;
 use weir_packet::{Batch, Cell, Row, Texts, Timestamp, Value};
-use weir_sessions::{Place, SessionRegistry};
+use weir_sessions::{Place, ProtocolSet, SessionRegistry};
 
 /// How long a half waits: until the same question has a row of the same protocol that is so much later. On a
 /// link, the machine's clock counts, too. The other half comes with the time-out of its connection, so a
@@ -28,20 +29,17 @@ const HALVES_MAX: usize = 1024;
 /// exchanges whose numbers are equal by chance.
 const APART_NS: u64 = 60_000_000_000;
 
-/// The first columns of rows of sessions: `ts`, `uid`, then the originator's host and port, and the
-/// responder's.
-const TIME_AT: usize = 0;
-const UID_AT: usize = 1;
-const ENDS_AT: [usize; 4] = [2, 3, 4, 5];
-
 /// Delivers items to `changes`, and joins rows on the way.
 pub(crate) struct JoinedRows<'a> {
     changes: &'a mut dyn Changes,
     joins: Vec<JoinedLog>,
+    announced: AnnouncedRows,
     /// By question.
     shapes: Vec<Shape>,
-    /// Those of the next program.
-    next: Vec<Shape>,
+    /// By question: protocols whose rows are needed here, and nobody asked for them.
+    hidden: Vec<ProtocolSet>,
+    /// The shapes and the hidden protocols of the next program.
+    next: (Vec<Shape>, Vec<ProtocolSet>),
     /// By question of the next program: whether somebody asks it.
     is_asked: Vec<bool>,
     /// The halves that wait, the oldest one first.
@@ -186,38 +184,74 @@ impl<'a> JoinedRows<'a> {
         let mut joined = Self {
             changes,
             joins: JoinedLog::all(&compiled.plan.sessions),
+            announced: AnnouncedRows::new(&compiled.plan.sessions),
             shapes: vec![],
-            next: vec![],
+            hidden: vec![],
+            next: (vec![], vec![]),
             is_asked: vec![],
             halves: VecDeque::new(),
             bytes: [0; 2],
             patience: PATIENCE.max(idle),
             is_live: compiled.options.narrow,
         };
-        joined.shapes = joined.widened(shapes.to_vec());
+        (joined.shapes, joined.hidden) = joined.widened(compiled, shapes.to_vec());
         joined
     }
 
-    /// The shapes of the questions, with the columns that joining needs.
+    /// The shapes of the questions, with the columns and the protocols that joining needs.
     pub fn shapes(&self) -> &[Shape] {
         &self.shapes
     }
 
-    fn widened(&self, mut shapes: Vec<Shape>) -> Vec<Shape> {
-        for shape in shapes.iter_mut().filter(|shape| shape.parts.is_none()) {
+    /// The shapes with what joining needs, and by question the protocols whose rows nobody asked for.
+    fn widened(&self, compiled: &Compiled, mut shapes: Vec<Shape>) -> (Vec<Shape>, Vec<ProtocolSet>) {
+        let mut hidden = vec![ProtocolSet::EMPTY; shapes.len()];
+        let questions = shapes.iter_mut().zip(&mut hidden).zip(&compiled.plan.questions);
+        for ((shape, hidden), question) in questions.filter(|((shape, _), _)| shape.parts.is_none()) {
             for join in &self.joins {
                 if shape.rows.is_none_or(|rows| rows.contains(join.protocol)) {
                     shape.columns = shape.columns.with(join.needed());
                 }
             }
+            let (protocols, columns) = self.announced.needed(question.want, shape.rows, shape.columns);
+            shape.columns = shape.columns.with(columns);
+            if let Some(rows) = &mut shape.rows {
+                *hidden = protocols - *rows;
+                *rows |= protocols;
+            }
         }
-        shapes
+        (shapes, hidden)
     }
 
-    /// Delivers all halves that wait: the run is over. Returns the largest memory of halves, in bytes.
+    /// Takes rows of sessions: what they announce, and what was announced of them.
+    fn take_rows(&mut self, question: usize, rows: &Rows<'_>) {
+        self.announced.learn(question, rows);
+        if self.hidden.get(question).is_some_and(|hidden| hidden.contains(rows.protocol)) {
+            return;
+        }
+        if let Some(join) = self.joins.iter().position(|join| join.protocol == rows.protocol) {
+            return self.take(question, join, rows);
+        }
+        match self.announced.named(question, rows) {
+            Some(batch) => {
+                let packets = rows.packets.get(rows.range.clone()).unwrap_or_default();
+                let range = 0..batch.rows();
+                let named = Rows { protocol: rows.protocol, batch: &batch, packets, range };
+                self.changes.item(question, Item::Rows(named));
+            }
+            None => self.changes.item(question, Item::Rows(rows.clone())),
+        }
+    }
+
+    /// Delivers all halves that wait: the run is over. Returns the largest memory of halves and announced
+    /// ends, in bytes.
     pub fn finish(mut self) -> usize {
         self.give_up(|_| true);
-        self.bytes[1]
+        self.bytes[1] + self.announced.bytes()
+    }
+
+    fn is_of_sessions(shape: &Shape) -> bool {
+        shape.parts.is_none() && !shape.odd
     }
 
     fn keep(&mut self, half: Half) {
@@ -309,14 +343,13 @@ impl Changes for JoinedRows<'_> {
             let patience = self.patience;
             self.give_up(|half| half.since.elapsed() > patience);
         }
-        if let Item::Rows(rows) = &item
-            && self.shapes.get(question).is_some_and(|shape| shape.parts.is_none() && !shape.odd)
+        match item {
             // Other rows have the number 0, which is that of a protocol whose rows are not joined.
-            && let Some(join) = self.joins.iter().position(|join| join.protocol == rows.protocol)
-        {
-            return self.take(question, join, rows);
+            Item::Rows(rows) if self.shapes.get(question).is_some_and(Self::is_of_sessions) => {
+                self.take_rows(question, &rows);
+            }
+            item => self.changes.item(question, item),
         }
-        self.changes.item(question, item);
     }
 
     fn is_over(&self) -> bool {
@@ -325,22 +358,25 @@ impl Changes for JoinedRows<'_> {
 
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
         let (compiled, shapes) = self.changes.program()?;
-        self.next = self.widened(shapes);
+        self.next = self.widened(&compiled, shapes);
         self.is_asked =
             compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect();
-        Some((compiled, self.next.clone()))
+        let shapes = self.next.0.clone();
+        Some((compiled, shapes))
     }
 
     fn taken_over(&mut self) {
         // Questions that stay keep their numbers. The halves of those that end have to be delivered now.
         let is_asked = std::mem::take(&mut self.is_asked);
-        self.give_up(|half| !is_asked.get(half.question).copied().unwrap_or(false));
-        self.shapes = std::mem::take(&mut self.next);
+        let is_asked = |question: usize| is_asked.get(question).copied().unwrap_or(false);
+        self.give_up(|half| !is_asked(half.question));
+        self.announced.keep_questions(is_asked);
+        (self.shapes, self.hidden) = std::mem::take(&mut self.next);
         self.changes.taken_over();
     }
 
-    fn waiting_bytes(&self) -> usize {
-        self.bytes[0]
+    fn joined_bytes(&self) -> usize {
+        self.bytes[0] + self.announced.bytes()
     }
 }
 

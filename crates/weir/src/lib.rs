@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+mod announced_rows;
 mod balance;
 mod batch_worker;
 #[cfg(test)]

@@ -56,8 +56,8 @@ pub(crate) trait Changes {
     /// That program takes over now: all results for the previous questions have been delivered.
     fn taken_over(&mut self) {}
 
-    /// Memory of the rows that wait, in bytes.
-    fn waiting_bytes(&self) -> usize {
+    /// Memory of the rows that wait to be joined and of what they are joined with, in bytes.
+    fn joined_bytes(&self) -> usize {
         0
     }
 }

@@ -37,7 +37,9 @@ pub struct Log {
     /// Protocols whose sessions have rows in the log.
     pub protocols: ProtocolSet,
     /// Protocols whose sessions must be found for all rows: the log's own, and those that contain them.
-    asked: ProtocolSet,
+    holders: ProtocolSet,
+    /// Protocols whose sessions announce the connections of these.
+    announcing: ProtocolSet,
     rows: Rows,
     /// Rows have a column for the transport protocol.
     carrier: bool,
@@ -69,6 +71,12 @@ const NUMBERS: &[&str] = &[
     "repeated",
 ];
 
+/// The first columns of rows of sessions: `ts`, `uid`, then the originator's host and port, and the
+/// responder's.
+pub(crate) const TIME_AT: usize = 0;
+pub(crate) const UID_AT: usize = 1;
+pub(crate) const ENDS_AT: [usize; 4] = [2, 3, 4, 5];
+
 /// The source of a log's rows.
 #[derive(Debug, Clone, Copy)]
 enum Rows {
@@ -89,7 +97,8 @@ impl Log {
         let path = registry.protocol(number).log;
         let log = Self::all(registry).into_iter().find(|log| log.path == path)?;
         let protocols = if log.ask == name { log.protocols } else { ProtocolSet::of(number) };
-        Some(Self { protocols, asked: protocols | registry.around(protocols), ..log })
+        let holders = protocols | registry.around(protocols);
+        Some(Self { protocols, holders, announcing: registry.announcing(protocols), ..log })
     }
 
     /// All logs of sessions, in the order of the registry.
@@ -104,7 +113,8 @@ impl Log {
                 path: protocol.log,
                 ask: protocol.name,
                 protocols,
-                asked: protocols | registry.around(protocols),
+                holders: protocols | registry.around(protocols),
+                announcing: registry.announcing(protocols),
                 rows: Rows::Sessions(protocol),
                 carrier: false,
             });
@@ -116,8 +126,9 @@ impl Log {
     pub fn of_parts(registry: &SessionRegistry) -> impl Iterator<Item = Self> {
         registry.part_logs().iter().map(|log| {
             let protocols = registry.where_(|protocol| log.of.iter().any(|(name, _)| *name == protocol.name));
-            let asked = protocols | registry.around(protocols);
-            Self { path: log.name, ask: log.name, protocols, asked, rows: Rows::Parts(log), carrier: false }
+            let holders = protocols | registry.around(protocols);
+            let (rows, announcing) = (Rows::Parts(log), ProtocolSet::EMPTY);
+            Self { path: log.name, ask: log.name, protocols, holders, announcing, rows, carrier: false }
         })
     }
 
@@ -135,9 +146,15 @@ impl Log {
         }
     }
 
-    /// Protocols whose sessions must be found for all rows: the log's own, and those that contain them.
+    /// Protocols whose sessions must be found for all rows with all their columns: the
+    /// [`holders`](Self::holders), and those that announce their connections.
     pub fn asked(&self) -> ProtocolSet {
-        self.asked
+        self.holders | self.announcing
+    }
+
+    /// Protocols whose sessions hold the rows: the log's own, and those whose sessions contain them.
+    pub fn holders(&self) -> ProtocolSet {
+        self.holders
     }
 
     /// The shape for a question that asks for the sessions of the log's protocols.

@@ -112,7 +112,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         name => match Log::of(compiler.sessions(), name) {
             Some(log) => {
                 let shape = Shape { all_rows: true, ..log.shape() };
-                (Question::new(asked(Want::Sessions(log.asked()), need), shape), Some(log.columns()))
+                (Question::new(asked(Want::Sessions(log.holders()), need), shape), Some(log.columns()))
             }
             None => {
                 let event = EventRows::of(compiler.stack(), &[name.to_string()]);

@@ -169,7 +169,7 @@ fn extraction(spec: &QuestionSpec, context: &Context<'_>) -> Result<Option<Arc<E
 fn rows_of_others(name: &str) -> Option<String> {
     let registry = SessionRegistry::builtin();
     let own = ProtocolSet::of(registry.number_of(name)?);
-    let others: Vec<&str> = registry.names(Log::of(registry, name)?.asked() - own).collect();
+    let others: Vec<&str> = registry.names(Log::of(registry, name)?.holders() - own).collect();
     let fields = |names: &[&str]| names.iter().map(|n| format!("`{n}.…`")).collect::<Vec<_>>().join(" and ");
     (!others.is_empty()).then(|| {
         format!(
@@ -195,7 +195,8 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     // Contents are written for rows, even if the rows are only counted.
     let is_matched = !known.is_any() && asked.is_none() && extraction.is_none();
     let count_only = *context.form == Form::Count && is_matched;
-    let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.asked()) };
+    let wanted = if *context.form == Form::Count { log.holders() } else { log.asked() };
+    let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(wanted) };
     // Rows that are filtered, counted or shown once are not all written: the limit would take some that are.
     let all_rows = spec.all_rows || asked.is_some() || known.is_any() || *context.form == Form::Count;
     let shape = Shape { count_only, whole: extraction.is_some(), all_rows, ..log.shape() };

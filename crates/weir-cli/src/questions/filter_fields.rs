@@ -37,7 +37,7 @@ pub fn filter_fields(kind: &str) -> Vec<FilterColumn> {
     let (Some(number), Some(log)) = (registry.number_of(kind), Log::of(registry, kind)) else {
         return vec![];
     };
-    let asked = registry.names(log.asked()).filter_map(|name| registry.number_of(name));
+    let asked = registry.names(log.holders()).filter_map(|name| registry.number_of(name));
     let asked = asked.map(|number| registry.protocol(number));
     let (own, others): (Vec<_>, Vec<_>) = asked.partition(|protocol| protocol.log == log.path);
     let carriers: Vec<String> = others.iter().map(|protocol| protocol.name.to_string()).collect();

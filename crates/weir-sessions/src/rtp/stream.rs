@@ -184,6 +184,7 @@ session_fields! { RtpStream;
     "rtcp.sender.octetcount" ["rtp.reported_bytes"] reported_bytes: Unsigned, "Size of all sent payloads, as reported by the sender, bytes" => |r| unsigned(r.reported_sent.map(|sent| sent.1));
     "rtcp.ssrc.cum_nr" ["rtp.reported_lost"] reported_lost: Unsigned, "Number of lost packets, as reported by the receiver" => |r| unsigned(r.reported.and_then(|reported| u32::try_from(reported.0).ok()));
     "rtcp.ssrc.jitter" ["rtp.reported_jitter"] reported_jitter: Interval, "Interarrival jitter, as reported by the receiver, if the clock rate is known" => |r| interval(r.reported_jitter_ns());
+    "rtp.call_id" [] call_id: Text, "Call-ID of the SIP call that announced the stream; only in rows" => |_| Value::Absent;
     // Not in the log.
     "rtp.payload_types" [] _: Numbers, "All payload types of the stream" => |r| numbers(&r.payload_types);
     "rtp.marked" [] _: Unsigned, "Number of packets with the marker bit: beginnings of talk spurts, ends of pictures" => |r| Value::Unsigned(r.marked);

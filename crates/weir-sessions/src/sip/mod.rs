@@ -15,7 +15,8 @@ pub use message::{MEDIA_MAX, Media, Message, Start};
 pub use parser::{LINE_BYTES_MAX, SipParser, WAITING_MAX};
 pub use transaction::{MESSAGES_MAX, SipTransaction};
 
-use crate::{ByteSet, FirstPlace, SessionProtocol};
+use crate::{Announcement, ByteSet, FirstPlace, SessionProtocol};
+use std::net::SocketAddr;
 
 /// The protocol, for the registry.
 pub const PROTOCOL: SessionProtocol = SessionProtocol {
@@ -43,6 +44,17 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
         "status_msg",
     ],
     fields: transaction::FIELDS,
+};
+
+/// The media that the messages of a call describe are streams of RTP, which name the call.
+pub(crate) const ANNOUNCEMENT: Announcement = Announcement {
+    by: "sip",
+    ends: &["request_media", "response_media"],
+    // A stream with port 0 is refused (RFC 3264 section 6).
+    end: |media| media.split(' ').nth(1)?.parse().ok().filter(|end: &SocketAddr| end.port() != 0),
+    name: "call_id",
+    of: "rtp",
+    column: "call_id",
 };
 
 /// The first byte of a method, of `SIP/` or of a line break.

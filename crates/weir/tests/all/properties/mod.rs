@@ -47,6 +47,7 @@ mod account;
 mod accounts;
 mod aggregate_model;
 mod aggregates;
+mod announced;
 mod anomalies;
 mod answers;
 mod carried;
