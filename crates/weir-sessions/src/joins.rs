@@ -16,6 +16,9 @@ pub struct Join {
     pub place: fn(&str) -> Option<Place>,
 }
 
+/// The name of the column that lists the connections of a joined row.
+pub const UIDS: &str = "uids";
+
 /// Where in an exchange a type of message belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {

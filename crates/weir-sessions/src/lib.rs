@@ -67,7 +67,7 @@ pub use announcements::Announcement;
 pub use byte_set::ByteSet;
 pub use content::{CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents};
 pub use context::{Context, Early, Setting};
-pub use joins::{Join, Place};
+pub use joins::{Join, Place, UIDS};
 pub use pairing::Exchange;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use registry::{PROTOCOLS_MAX, ProtocolSet, RegisterError, SessionRegistry, UnknownSetting};

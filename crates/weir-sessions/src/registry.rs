@@ -3,7 +3,7 @@
 use crate::context::Configuration;
 use crate::{
     ANNOUNCEMENTS, Announcement, ContentStore, Contents, Context, Early, Field, JOINS, Join, LATE, PART_LOGS,
-    PROTOCOLS, PartLog, ProbeDecision, SessionParser, SessionProtocol, Setting, WITHIN, Within,
+    PROTOCOLS, PartLog, ProbeDecision, SessionParser, SessionProtocol, Setting, UIDS, WITHIN, Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -208,6 +208,13 @@ impl SessionRegistry {
     /// The protocols whose sessions announce connections of other protocols.
     pub fn announcements(&self) -> &'static [Announcement] {
         ANNOUNCEMENTS
+    }
+
+    /// Whether only rows have the value of a field of a protocol: other rows decide the value. Filters do not
+    /// know it.
+    pub fn is_only_in_rows(&self, number: usize, field: &Field) -> bool {
+        let of = self.protocols[number].name;
+        field.column == UIDS || ANNOUNCEMENTS.iter().any(|one| (one.of, one.column) == (of, field.column))
     }
 
     /// The protocols whose sessions announce connections of one of `protocols`.

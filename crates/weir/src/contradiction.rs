@@ -15,9 +15,19 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// A warning for each other protocol that all alternatives of a filter require. None if some alternative
-    /// may match.
+    /// A warning for each field that filters do not know; or else for each other protocol that all
+    /// alternatives of a filter require, and none if some alternative may match.
     pub fn contradictions(&self, expr: &Expr) -> Vec<Diagnostic> {
+        let mut late = vec![];
+        self.only_in_rows(expr, &mut late);
+        if !late.is_empty() {
+            let warning = |predicate: &Predicate| {
+                let message = "filters do not know this value: other rows decide it, after the filter";
+                let help = "select the rows instead, for instance with `jq`";
+                Diagnostic::warning("W0200", message).at(predicate.span).help(help)
+            };
+            return late.into_iter().map(warning).collect();
+        }
         let mut others = vec![];
         if self.may_hold(expr, &mut others) {
             return vec![];
@@ -37,6 +47,26 @@ impl Asked<'_> {
             Diagnostic::warning("W0200", message).at(predicate.span).help(help)
         };
         others.into_iter().map(warning).collect()
+    }
+
+    /// Adds the predicates on fields that only rows have.
+    fn only_in_rows<'e>(&self, expr: &'e Expr, late: &mut Vec<&'e Predicate>) {
+        match expr {
+            Expr::True => {}
+            Expr::And(parts) | Expr::Or(parts) => {
+                parts.iter().for_each(|part| self.only_in_rows(part, late));
+            }
+            Expr::Predicate(predicate) => {
+                if let FieldKey::SessionField(protocol, index) = self.catalog.key(predicate.field)
+                    && let number = usize::from(protocol)
+                    && number < self.registry.protocols().len()
+                    && let Some(field) = self.registry.protocol(number).fields.get(usize::from(index))
+                    && self.registry.is_only_in_rows(number, field)
+                {
+                    late.push(predicate);
+                }
+            }
+        }
     }
 
     /// Whether a session of the wanted protocols may match the expression; predicates that prevent it are
@@ -89,6 +119,13 @@ mod tests {
         assert_eq!(warned("mqtt", "tcp and tls.sni == \"x\""), ["tls.sni == \"x\""]);
         assert_eq!(warned("http", "dns or tls and http"), ["tls", "dns"]);
         assert_eq!(warned("http", "http and dns"), ["dns"]);
+    }
+
+    #[test]
+    fn values_that_only_rows_have_are_told_of() {
+        assert_eq!(warned("rtp", "rtp.call_id == \"x\" and udp"), ["rtp.call_id == \"x\""]);
+        assert_eq!(warned("dhcp", "dhcp.uids contains \"x\" or dhcp"), ["dhcp.uids contains \"x\""]);
+        assert!(warned("sip", "sip.call_id == \"x\"").is_empty());
     }
 
     #[test]

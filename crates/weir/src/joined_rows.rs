@@ -6,15 +6,15 @@
 use crate::announced_rows::AnnouncedRows;
 use crate::compile::Compiled;
 use crate::item::{Item, Rows, Shape};
-use crate::outcome::Changes;
+use crate::outcome::{Changes, Outcome};
 use crate::record::ColumnMask;
-use crate::session_rows::{ENDS_AT, Log, TIME_AT, UID_AT, UIDS};
+use crate::session_rows::{ENDS_AT, Log, TIME_AT, UID_AT};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use weir_engine::plan::Want;
 use weir_memory::live_bytes;
 use weir_packet::{Batch, Cell, Row, Texts, Timestamp, Value};
-use weir_sessions::{Place, ProtocolSet, SessionRegistry};
+use weir_sessions::{Place, ProtocolSet, SessionRegistry, UIDS};
 
 /// How long a half waits: until the same question has a row of the same protocol that is so much later. On a
 /// link, the machine's clock counts, too. The other half comes with the time-out of its connection, so a
@@ -36,18 +36,29 @@ pub(crate) struct JoinedRows<'a> {
     announced: AnnouncedRows,
     /// By question.
     shapes: Vec<Shape>,
-    /// By question: protocols whose rows are needed here, and nobody asked for them.
-    hidden: Vec<ProtocolSet>,
-    /// The shapes and the hidden protocols of the next program.
-    next: (Vec<Shape>, Vec<ProtocolSet>),
-    /// By question of the next program: whether somebody asks it.
-    is_asked: Vec<bool>,
+    /// By question: protocols that announce connections to it.
+    announcing: Vec<Announcing>,
+    /// The same of the next program.
+    next: (Vec<Shape>, Vec<Announcing>),
+    /// By question of this program and of the next one: whether somebody asks it.
+    is_asked: [Vec<bool>; 2],
+    /// By question: rows that came here and were not delivered, because they are hidden or part of another
+    /// row.
+    withheld: Vec<u64>,
     /// The halves that wait, the oldest one first.
     halves: VecDeque<Half>,
     /// Memory of the halves in bytes, and the largest value so far.
     bytes: [usize; 2],
     patience: Duration,
     is_live: bool,
+}
+
+/// Protocols whose rows say which sessions have announced the connections of a question's other rows.
+#[derive(Clone, Copy)]
+struct Announcing {
+    all: ProtocolSet,
+    /// Nobody asked for rows of these.
+    hidden: ProtocolSet,
 }
 
 /// A protocol whose rows are joined, and the indexes of its columns.
@@ -186,15 +197,16 @@ impl<'a> JoinedRows<'a> {
             joins: JoinedLog::all(&compiled.plan.sessions),
             announced: AnnouncedRows::new(&compiled.plan.sessions),
             shapes: vec![],
-            hidden: vec![],
+            announcing: vec![],
             next: (vec![], vec![]),
-            is_asked: vec![],
+            is_asked: [asked(compiled), vec![]],
+            withheld: vec![],
             halves: VecDeque::new(),
             bytes: [0; 2],
             patience: PATIENCE.max(idle),
             is_live: compiled.options.narrow,
         };
-        (joined.shapes, joined.hidden) = joined.widened(compiled, shapes.to_vec());
+        (joined.shapes, joined.announcing) = joined.widened(compiled, shapes.to_vec());
         joined
     }
 
@@ -203,31 +215,40 @@ impl<'a> JoinedRows<'a> {
         &self.shapes
     }
 
-    /// The shapes with what joining needs, and by question the protocols whose rows nobody asked for.
-    fn widened(&self, compiled: &Compiled, mut shapes: Vec<Shape>) -> (Vec<Shape>, Vec<ProtocolSet>) {
-        let mut hidden = vec![ProtocolSet::EMPTY; shapes.len()];
-        let questions = shapes.iter_mut().zip(&mut hidden).zip(&compiled.plan.questions);
-        for ((shape, hidden), question) in questions.filter(|((shape, _), _)| shape.parts.is_none()) {
+    /// The shapes with what joining needs, and by question the announcing protocols.
+    fn widened(&self, compiled: &Compiled, mut shapes: Vec<Shape>) -> (Vec<Shape>, Vec<Announcing>) {
+        let none = Announcing { all: ProtocolSet::EMPTY, hidden: ProtocolSet::EMPTY };
+        let mut announcing = vec![none; shapes.len()];
+        let questions = shapes.iter_mut().zip(&mut announcing).zip(&compiled.plan.questions);
+        for ((shape, announcing), question) in questions.filter(|((shape, _), _)| shape.parts.is_none()) {
             for join in &self.joins {
                 if shape.rows.is_none_or(|rows| rows.contains(join.protocol)) {
                     shape.columns = shape.columns.with(join.needed());
                 }
             }
+            if shape.count_only {
+                continue;
+            }
             let (protocols, columns) = self.announced.needed(question.want, shape.rows, shape.columns);
             shape.columns = shape.columns.with(columns);
+            announcing.all = protocols;
             if let Some(rows) = &mut shape.rows {
-                *hidden = protocols - *rows;
+                announcing.hidden = protocols - *rows;
                 *rows |= protocols;
             }
         }
-        (shapes, hidden)
+        (shapes, announcing)
     }
 
     /// Takes rows of sessions: what they announce, and what was announced of them.
     fn take_rows(&mut self, question: usize, rows: &Rows<'_>) {
-        self.announced.learn(question, rows);
-        if self.hidden.get(question).is_some_and(|hidden| hidden.contains(rows.protocol)) {
-            return;
+        if let Some(announcing) = self.announcing.get(question)
+            && announcing.all.contains(rows.protocol)
+        {
+            self.announced.learn(question, rows);
+            if announcing.hidden.contains(rows.protocol) {
+                return self.withhold(question, rows.range.len());
+            }
         }
         if let Some(join) = self.joins.iter().position(|join| join.protocol == rows.protocol) {
             return self.take(question, join, rows);
@@ -243,11 +264,21 @@ impl<'a> JoinedRows<'a> {
         }
     }
 
-    /// Delivers all halves that wait: the run is over. Returns the largest memory of halves and announced
-    /// ends, in bytes.
-    pub fn finish(mut self) -> usize {
+    /// Delivers all halves that wait: the run is over. Corrects the numbers of items that questions received,
+    /// and states the largest memory of halves and announced ends.
+    pub fn finish(mut self, outcome: &mut Outcome) {
         self.give_up(|_| true);
-        self.bytes[1] + self.announced.bytes()
+        for (matched, withheld) in outcome.matched.iter_mut().zip(&self.withheld) {
+            *matched = matched.saturating_sub(*withheld);
+        }
+        outcome.memory.joined_rows = (self.bytes[1] + self.announced.bytes_peak()) as u64;
+    }
+
+    fn withhold(&mut self, question: usize, rows: usize) {
+        if self.withheld.len() <= question {
+            self.withheld.resize(question + 1, 0);
+        }
+        self.withheld[question] += rows as u64;
     }
 
     fn is_of_sessions(shape: &Shape) -> bool {
@@ -333,6 +364,7 @@ impl<'a> JoinedRows<'a> {
                 false => join.join(other.row.row(0), row),
             };
             self.pass_row(question, protocol, &joined, packet.max(other.packet));
+            self.withhold(question, 1);
         }
     }
 }
@@ -359,25 +391,36 @@ impl Changes for JoinedRows<'_> {
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
         let (compiled, shapes) = self.changes.program()?;
         self.next = self.widened(&compiled, shapes);
-        self.is_asked =
-            compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect();
+        self.is_asked[1] = asked(&compiled);
         let shapes = self.next.0.clone();
         Some((compiled, shapes))
     }
 
     fn taken_over(&mut self) {
         // Questions that stay keep their numbers. The halves of those that end have to be delivered now.
-        let is_asked = std::mem::take(&mut self.is_asked);
-        let is_asked = |question: usize| is_asked.get(question).copied().unwrap_or(false);
-        self.give_up(|half| !is_asked(half.question));
-        self.announced.keep_questions(is_asked);
-        (self.shapes, self.hidden) = std::mem::take(&mut self.next);
+        let [before, now] = std::mem::take(&mut self.is_asked);
+        let is_in = |asked: &[bool], question: usize| asked.get(question).copied().unwrap_or(false);
+        self.give_up(|half| !is_in(&now, half.question));
+        self.announced.keep_questions(|question| is_in(&now, question));
+        // A question that takes the number of a removed one begins at 0.
+        for (question, withheld) in self.withheld.iter_mut().enumerate() {
+            if is_in(&now, question) && !is_in(&before, question) {
+                *withheld = 0;
+            }
+        }
+        self.is_asked[0] = now;
+        (self.shapes, self.announcing) = std::mem::take(&mut self.next);
         self.changes.taken_over();
     }
 
     fn joined_bytes(&self) -> usize {
         self.bytes[0] + self.announced.bytes()
     }
+}
+
+/// By question: whether somebody asks it.
+fn asked(compiled: &Compiled) -> Vec<bool> {
+    compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect()
 }
 
 fn texts(cell: Cell<'_>) -> Vec<String> {

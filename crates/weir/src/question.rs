@@ -53,6 +53,11 @@ impl Question {
         }
     }
 
+    /// Receives this instead.
+    pub fn want(&mut self, want: Want) {
+        self.ask.want = want;
+    }
+
     /// A question about the streams of flows of which at least one packet matches `filter`. `make` creates
     /// the handler of each worker; the rows that handlers emit are the items of the question.
     pub fn of_streams<H: StreamHandler>(

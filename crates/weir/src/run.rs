@@ -62,7 +62,7 @@ pub(crate) fn run_changing(
     };
     outcome.source.add(source.stats());
     merger.finish(&mut outcome);
-    outcome.memory.joined_rows = joined.finish() as u64;
+    joined.finish(&mut outcome);
     debug_assert_eq!(outcome.counters.adds_up(0), Ok(()));
     watch.iter().for_each(|watch| watch.complete(outcome.counters, outcome.source));
     outcome

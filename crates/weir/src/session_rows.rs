@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
 use weir_packet::{Cell, Column, RowWriter, Texts, Timestamp, Value, ValueType};
-use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry};
+use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry, UIDS};
 
 /// The first columns of every row of a session.
 const CONNECTION: &[Column] = &[
@@ -38,8 +38,8 @@ pub struct Log {
     pub protocols: ProtocolSet,
     /// Protocols whose sessions must be found for all rows: the log's own, and those that contain them.
     holders: ProtocolSet,
-    /// Protocols whose sessions announce the connections of these.
-    announcing: ProtocolSet,
+    /// The column that names the session that announced the connection, and the protocols of such sessions.
+    named_in: Option<(usize, ProtocolSet)>,
     rows: Rows,
     /// Rows have a column for the transport protocol.
     carrier: bool,
@@ -98,7 +98,7 @@ impl Log {
         let log = Self::all(registry).into_iter().find(|log| log.path == path)?;
         let protocols = if log.ask == name { log.protocols } else { ProtocolSet::of(number) };
         let holders = protocols | registry.around(protocols);
-        Some(Self { protocols, holders, announcing: registry.announcing(protocols), ..log })
+        Some(Self { protocols, holders, ..log })
     }
 
     /// All logs of sessions, in the order of the registry.
@@ -109,15 +109,21 @@ impl Log {
                 continue;
             }
             let protocols = registry.where_(|other| other.log == protocol.log);
-            logs.push(Self {
+            let mut log = Self {
                 path: protocol.log,
                 ask: protocol.name,
                 protocols,
                 holders: protocols | registry.around(protocols),
-                announcing: registry.announcing(protocols),
+                named_in: None,
                 rows: Rows::Sessions(protocol),
                 carrier: false,
-            });
+            };
+            let announcing = registry.announcing(protocols);
+            let column = registry.announcements().iter().find(|one| one.of == protocol.name);
+            let columns = log.columns();
+            let column = column.and_then(|one| columns.iter().position(|column| column.name == one.column));
+            log.named_in = column.map(|column| (column, announcing));
+            logs.push(log);
         }
         logs
     }
@@ -127,8 +133,8 @@ impl Log {
         registry.part_logs().iter().map(|log| {
             let protocols = registry.where_(|protocol| log.of.iter().any(|(name, _)| *name == protocol.name));
             let holders = protocols | registry.around(protocols);
-            let (rows, announcing) = (Rows::Parts(log), ProtocolSet::EMPTY);
-            Self { path: log.name, ask: log.name, protocols, holders, announcing, rows, carrier: false }
+            let (rows, named_in) = (Rows::Parts(log), None);
+            Self { path: log.name, ask: log.name, protocols, holders, named_in, rows, carrier: false }
         })
     }
 
@@ -146,10 +152,18 @@ impl Log {
         }
     }
 
-    /// Protocols whose sessions must be found for all rows with all their columns: the
-    /// [`holders`](Self::holders), and those that announce their connections.
+    /// Protocols whose sessions must be found for all rows with all their columns.
     pub fn asked(&self) -> ProtocolSet {
-        self.holders | self.announcing
+        self.asked_for(ColumnMask::ALL)
+    }
+
+    /// Protocols whose sessions must be found for these columns of all rows: the [`holders`](Self::holders),
+    /// and those that announce their connections if a column names these.
+    pub fn asked_for(&self, columns: ColumnMask) -> ProtocolSet {
+        match self.named_in {
+            Some((column, announcing)) if columns.contains(column) => self.holders | announcing,
+            _ => self.holders,
+        }
     }
 
     /// Protocols whose sessions hold the rows: the log's own, and those whose sessions contain them.
@@ -293,9 +307,6 @@ fn names_files(field: &Field) -> bool {
 fn names_connections(field: &Field) -> bool {
     field.column == UIDS
 }
-
-/// The column that holds the identifiers of all connections of a row.
-pub(crate) const UIDS: &str = "uids";
 
 /// Fields whose value also depends on the connection: a function of the connection, the field's own value,
 /// and other fields.

@@ -195,8 +195,7 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     // Contents are written for rows, even if the rows are only counted.
     let is_matched = !known.is_any() && asked.is_none() && extraction.is_none();
     let count_only = *context.form == Form::Count && is_matched;
-    let wanted = if *context.form == Form::Count { log.holders() } else { log.asked() };
-    let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(wanted) };
+    let ask = weir::Ask { filter, need: Need::default(), want: Want::Sessions(log.holders()) };
     // Rows that are filtered, counted or shown once are not all written: the limit would take some that are.
     let all_rows = spec.all_rows || asked.is_some() || known.is_any() || *context.form == Form::Count;
     let shape = Shape { count_only, whole: extraction.is_some(), all_rows, ..log.shape() };
@@ -217,7 +216,15 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let rows = LogRows { known, asked: asked.map(Box::new), extraction };
     let counted = if is_matched { Counted::Matched } else { Counted::Rows };
     let resolved = Resolved::new(vec![question], log.path, columns, rows).with_brief(&brief);
-    let resolved = resolved.with_shown_columns(needed);
+    let is_count = *context.form == Form::Count;
+    let show = move |questions: &mut [Question], shown: ColumnMask| {
+        let shown = if is_count { ColumnMask::NONE } else { shown };
+        for question in questions {
+            question.show_columns(shown.with(needed));
+            question.want(Want::Sessions(log.asked_for(shown)));
+        }
+    };
+    let resolved = Resolved { show_columns: Some(Box::new(show)), ..resolved };
     Ok(Resolved { counted, ..resolved })
 }
 

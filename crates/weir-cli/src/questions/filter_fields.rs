@@ -2,7 +2,7 @@
 //! filter.
 
 use weir::packet::ValueType;
-use weir::sessions::SessionRegistry;
+use weir::sessions::{Field, SessionRegistry};
 use weir::{Compiler, Log, connection_columns};
 
 /// A column with the conditions of filters that it allows.
@@ -12,8 +12,8 @@ pub struct FilterColumn {
     pub column: String,
     /// The fields that have the values of the column, one for each protocol of the log.
     pub fields: Vec<String>,
-    /// Protocols whose sessions contain those of the log (QUIC contains TLS): fields tell nothing of such
-    /// rows.
+    /// Protocols whose sessions contain those of the log (QUIC contains TLS), or announce their connections
+    /// (SIP announces RTP): fields of the log tell nothing of these sessions.
     pub carriers: Vec<String>,
 }
 
@@ -37,14 +37,15 @@ pub fn filter_fields(kind: &str) -> Vec<FilterColumn> {
     let (Some(number), Some(log)) = (registry.number_of(kind), Log::of(registry, kind)) else {
         return vec![];
     };
-    let asked = registry.names(log.holders()).filter_map(|name| registry.number_of(name));
+    let asked = registry.names(log.asked()).filter_map(|name| registry.number_of(name));
     let asked = asked.map(|number| registry.protocol(number));
     let (own, others): (Vec<_>, Vec<_>) = asked.partition(|protocol| protocol.log == log.path);
     let carriers: Vec<String> = others.iter().map(|protocol| protocol.name.to_string()).collect();
     // Identifiers of files are made for rows: fields have their numbers.
     let has_values = |column: &str| !column.is_empty() && !column.ends_with("fuid");
     let columns = registry.protocol(number).fields.iter();
-    let columns = columns.filter(|field| is_single(field.value_type) && has_values(field.column));
+    let has_values = |field: &Field| has_values(field.column) && !registry.is_only_in_rows(number, field);
+    let columns = columns.filter(|field| is_single(field.value_type) && has_values(field));
     let found = columns.filter_map(|field| {
         let same = own.iter().map(|protocol| {
             let of = protocol.fields.iter().find(|other| other.column == field.column)?;

@@ -101,13 +101,13 @@ fn exchanges_of_dhcpv6_are_one_row_each() {
     let compiler = Compiler::default();
     let compiled = compile(&compiler, &[ask("dhcpv6", all_sessions())], &Options::default());
     for workers in [1, 3] {
-        let (rows, _) = rows(&compiler, &compiled, &read_capture(SERVICES), workers);
+        let (rows, outcome) = rows(&compiler, &compiled, &read_capture(SERVICES), workers);
         for request in ["SOLICIT", "REQUEST", "CONFIRM", "RELEASE", "INFORMATION-REQUEST"] {
             let answer = if request == "SOLICIT" { "ADVERTISE" } else { "REPLY" };
             let messages = format!("Texts([\"{request}\", \"{answer}\"])");
             assert_eq!(rows.iter().filter(|row| row.contains(&messages)).count(), 1, "{request}: {rows:#?}");
         }
-        assert_eq!(rows.len(), 5);
+        assert_eq!((rows.len(), &outcome.matched[..]), (5, &[5][..]));
         let from_client = "Unsigned(546), Address(fe80::ff:fe00:1), Unsigned(547)";
         assert!(rows.iter().all(|row| row.contains(from_client)), "{rows:#?}");
     }
