@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use weir::io::{Findings, Options, Partitions};
 use weir::packet::Column;
-use weir::{Compiler, Log, Need, Question, Shape, Subscription, Want};
+use weir::{ColumnMask, Compiler, Log, Need, Question, Shape, Subscription, Want};
 use weir_detect::{Detection, FirstBytes};
 
 /// The code of an unknown field in a filter.
@@ -255,7 +255,10 @@ impl QuestionSet {
                 let view = view.and_then(|view| check_rows(spec, &resolved, &view, form).map(|()| view));
                 let shown = view.and_then(|view| {
                     // Values that nobody sees are not computed.
-                    let needed = view.needed(resolved.columns.len());
+                    let needed = match form {
+                        Form::Count => ColumnMask::NONE,
+                        _ => view.needed(resolved.columns.len()),
+                    };
                     if let Some(show_columns) = resolved.show_columns.take() {
                         show_columns(&mut resolved.questions, needed);
                     }

@@ -37,8 +37,8 @@ type Tail = unsafe extern "C" fn(
     u64,
 ) -> u64;
 
-/// Number of packets that the interpreter runs before anything is compiled. The interpreter takes some 30 000
-/// instructions for a packet; compiling the usual parts takes 300 million.
+/// Number of packets that are interpreted before machine code is made, with [`Effort::Late`]. Interpreting a
+/// packet takes some 30 000 instructions of the processor; compiling the usual parts takes 300 million.
 const INTERPRETED_PACKETS: usize = 2_048;
 
 /// Number of packets after which the parts they ran are recompiled with more effort: only long runs get this
@@ -50,11 +50,13 @@ const INPUTS_WITHOUT_ALLOCATION: usize = 32;
 
 /// A compiled question. The crate's documentation explains why calls are sound.
 ///
-/// Parts are compiled on demand: the head of the fast path at once, the whole head when a packet first leaves
-/// the fast path, a tail when a packet first reaches its lookup. Most captures need few parts. With
-/// [`Effort::Late`], the interpreter runs the first packets, and parts are compiled when later packets need
-/// them. A program that grows is first compiled with the least effort; parts that thousands of packets run
-/// are recompiled in the background.
+/// Most captures need few parts of a program, so a part is compiled when a packet first needs it: the head of
+/// the fast path for the first packet, the whole head for the first packet that leaves the fast path, a tail
+/// for the first packet that reaches the lookup before it. With [`Effort::Late`], the interpreter runs the
+/// first [`INTERPRETED_PACKETS`], and nothing is compiled for these.
+///
+/// With [`Effort::Growing`] and [`Effort::Late`], parts are compiled with the least effort. Parts that
+/// thousands of packets run are compiled again in the background, with more effort.
 pub struct NativeProgram {
     graph: Arc<Graph>,
     layout: Layout,

@@ -4,10 +4,11 @@
 //! alone was announced, the stream must begin soon after.
 
 use crate::item::Rows;
+use crate::peak::Peak;
 use crate::record::ColumnMask;
 use crate::session_rows::{ENDS_AT, Log, TIME_AT};
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use weir_engine::plan::Want;
 use weir_memory::live_bytes;
@@ -41,8 +42,7 @@ pub(crate) struct AnnouncedRows {
     order: VecDeque<(Key, Rc<str>)>,
     /// Bytes of the names in `order`.
     names_bytes: usize,
-    /// Memory in bytes, and the largest value so far.
-    bytes: [isize; 2],
+    held: Peak,
 }
 
 /// An announcing protocol, the protocol of the announced connections, and the indexes of their columns.
@@ -55,8 +55,25 @@ struct AnnouncedLog {
     column: usize,
 }
 
-/// The question, the index of the announcing protocol in `logs`, and the announced end.
-type Key = (usize, usize, SocketAddr);
+/// Protocols and columns whose rows are needed here, beside those that a question asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Needed {
+    pub protocols: ProtocolSet,
+    pub columns: ColumnMask,
+}
+
+impl Needed {
+    pub const NOTHING: Self = Self { protocols: ProtocolSet::EMPTY, columns: ColumnMask::NONE };
+}
+
+/// An announced end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    question: usize,
+    /// The protocol of the announced connections.
+    of: usize,
+    end: SocketAddr,
+}
 
 /// What a session said of an end.
 struct Named {
@@ -93,54 +110,45 @@ impl AnnouncedRows {
             ends: HashMap::new(),
             order: VecDeque::new(),
             names_bytes: 0,
-            bytes: [0; 2],
+            held: Peak::default(),
         }
     }
 
-    /// The columns and the protocols whose rows are needed beside those that a question asks for.
-    pub fn needed(
-        &self,
-        want: Want,
-        rows: Option<ProtocolSet>,
-        columns: ColumnMask,
-    ) -> (ProtocolSet, ColumnMask) {
-        let Want::Sessions(wanted) = want else { return (ProtocolSet::EMPTY, ColumnMask::NONE) };
+    /// What a question needs that asks for rows of these protocols (`None`: of all wanted ones) with these
+    /// columns.
+    pub fn needed(&self, want: Want, rows: Option<ProtocolSet>, columns: ColumnMask) -> Needed {
+        let Want::Sessions(wanted) = want else { return Needed::NOTHING };
         let rows = rows.unwrap_or(wanted);
-        let is_needed = |log: &&AnnouncedLog| {
-            rows.contains(log.of) && wanted.contains(log.by) && columns.contains(log.column)
-        };
-        let mut all = (ProtocolSet::EMPTY, ColumnMask::NONE);
-        for log in self.logs.iter().filter(is_needed) {
-            all.0.insert(log.by);
-            let head = [TIME_AT].into_iter().chain(ENDS_AT).chain(log.ends.iter().copied());
-            all.1 = all.1.with(head.chain([log.name, log.column]).collect());
+        let mut needed = Needed::NOTHING;
+        for log in &self.logs {
+            if rows.contains(log.of) && wanted.contains(log.by) && columns.contains(log.column) {
+                needed.protocols.insert(log.by);
+                let head = [TIME_AT].into_iter().chain(ENDS_AT).chain(log.ends.iter().copied());
+                needed.columns = needed.columns.with(head.chain([log.name, log.column]).collect());
+            }
         }
-        all
+        needed
     }
 
     /// Takes what the rows of an announcing protocol say.
     pub fn learn(&mut self, question: usize, rows: &Rows<'_>) {
+        let before = live_bytes();
         for at in 0..self.logs.len() {
             if self.logs[at].by == rows.protocol {
-                let before = live_bytes();
-                rows.iter().for_each(|row| self.learn_row((question, at), row));
-                self.charge(live_bytes() - before);
+                rows.iter().for_each(|row| self.learn_row(question, at, row));
             }
         }
+        self.held.change(live_bytes() - before);
     }
 
-    fn charge(&mut self, bytes: isize) {
-        self.bytes[0] += bytes;
-        self.bytes[1] = self.bytes[1].max(self.bytes[0]);
-    }
-
-    fn learn_row(&mut self, (question, at): (usize, usize), row: Row<'_>) {
+    /// Takes what a row says; `at` is the index of its rule in `logs`.
+    fn learn_row(&mut self, question: usize, at: usize, row: Row<'_>) {
         let log = &self.logs[at];
         let (Cell::Text(name), Cell::Time(time)) = (row.cell(log.name), row.cell(TIME_AT)) else { return };
         if name.len() > NAME_BYTES_MAX {
             return;
         }
-        let name: Rc<str> = name.into();
+        let (name, of): (Rc<str>, usize) = (name.into(), log.of);
         let mut ends = vec![];
         for (side, &column) in log.ends.iter().enumerate() {
             if let Cell::Texts(texts) = row.cell(column) {
@@ -148,17 +156,16 @@ impl AnnouncedRows {
             }
         }
         for (side, end) in ends {
-            let key = (question, at, end);
-            let before = self.ends.entry(key).or_insert_with(|| Vec::with_capacity(1));
-            let same = |named: &&mut Named| (&named.name, named.side) == (&name, side);
-            if let Some(named) = before.iter_mut().find(same) {
-                (named.first, named.last) = (named.first.min(time), named.last.max(time));
+            let key = Key { question, of, end };
+            let of_end = self.ends.entry(key).or_insert_with(|| Vec::with_capacity(1));
+            if let Some(known) = of_end.iter_mut().find(|known| known.side == side && known.name == name) {
+                (known.first, known.last) = (known.first.min(time), known.last.max(time));
                 continue;
             }
-            if before.len() == OF_END_MAX {
-                before.remove(0);
+            if of_end.len() == OF_END_MAX {
+                of_end.remove(0);
             }
-            before.push(Named { name: Rc::clone(&name), side, first: time, last: time });
+            of_end.push(Named { name: Rc::clone(&name), side, first: time, last: time });
             self.order.push_back((key, Rc::clone(&name)));
             self.names_bytes += name.len();
             while self.order.len() > ENDS_MAX || self.names_bytes > NAMES_BYTES_MAX {
@@ -171,7 +178,7 @@ impl AnnouncedRows {
         let Some((key, name)) = self.order.pop_front() else { return };
         self.names_bytes -= name.len();
         let Some(of_end) = self.ends.get_mut(&key) else { return };
-        // The announcement may have given way to a later one of the same end.
+        // The end may have lost this announcement already: an end keeps the latest `OF_END_MAX`.
         if of_end.first().is_some_and(|oldest| Rc::ptr_eq(&oldest.name, &name)) {
             of_end.remove(0);
         }
@@ -183,17 +190,17 @@ impl AnnouncedRows {
     /// Forgets what was announced to questions that are not asked any more.
     pub fn keep_questions(&mut self, is_asked: impl Fn(usize) -> bool) {
         let before = live_bytes();
-        self.order.retain(|(key, _)| is_asked(key.0));
-        self.ends.retain(|key, _| is_asked(key.0));
+        self.order.retain(|(key, _)| is_asked(key.question));
+        self.ends.retain(|key, _| is_asked(key.question));
         self.names_bytes = self.order.iter().map(|(_, name)| name.len()).sum();
-        self.charge(live_bytes() - before);
+        self.held.change(live_bytes() - before);
     }
 
     /// Returns the rows with the names of the sessions that announced their connections; `None` if no name is
     /// known.
     pub fn named(&self, question: usize, rows: &Rows<'_>) -> Option<Batch> {
-        let at = self.logs.iter().position(|log| log.of == rows.protocol)?;
-        let names: Vec<_> = rows.iter().map(|row| self.name_of((question, at), row)).collect();
+        let log = self.logs.iter().find(|log| log.of == rows.protocol)?;
+        let names: Vec<_> = rows.iter().map(|row| self.name_of(question, log.of, row)).collect();
         if names.iter().all(Option::is_none) {
             return None;
         }
@@ -202,7 +209,7 @@ impl AnnouncedRows {
             let mut writer = batch.add();
             for (column, cell) in row.iter().enumerate() {
                 match name {
-                    Some(name) if column == self.logs[at].column => writer.push(Cell::Text(name)),
+                    Some(name) if column == log.column => writer.push(Cell::Text(name)),
                     _ => writer.push(cell),
                 }
             }
@@ -210,51 +217,49 @@ impl AnnouncedRows {
         Some(batch)
     }
 
-    /// The session whose sides announced the ends of a connection, or else the latest that announced both, or
-    /// else one.
-    fn name_of(&self, (question, at): (usize, usize), row: Row<'_>) -> Option<&str> {
+    /// The session whose two sides announced the two ends of a connection. If there is none: the latest one
+    /// that announced both ends, or else the latest one that announced one end.
+    fn name_of(&self, question: usize, of: usize, row: Row<'_>) -> Option<&str> {
         let Cell::Time(time) = row.cell(TIME_AT) else { return None };
-        let [first, second] = [[ENDS_AT[0], ENDS_AT[1]], [ENDS_AT[2], ENDS_AT[3]]].map(|[host, port]| {
-            let (Cell::Address(host), Cell::Unsigned(port)) = (row.cell(host), row.cell(port)) else {
-                return vec![];
-            };
-            self.announced((question, at), (host, port), time)
-        });
-        let pairs = || first.iter().flat_map(|one| second.iter().map(move |other| (one, other)));
-        let both = || pairs().filter(|(one, other)| one.name == other.name);
-        let of_sides = both().find(|(one, other)| one.side != other.side);
-        let one = || {
-            let all = first.iter().chain(&second);
-            all.filter(|named| age_ns(named, time) <= ONE_END_AGE_MAX_NS).max_by_key(|named| named.first)
+        let announced = |host: usize, port: usize| match (row.cell(host), row.cell(port)) {
+            (Cell::Address(host), Cell::Unsigned(port)) => {
+                let port = u16::try_from(port).unwrap_or_default();
+                self.announced(Key { question, of, end: SocketAddr::from((host, port)) }, time)
+            }
+            _ => vec![],
         };
-        let pair = of_sides.or_else(|| both().next());
-        pair.map(|(one, _)| one).or_else(one).map(|named| &*named.name)
+        let (orig, resp) = (announced(ENDS_AT[0], ENDS_AT[1]), announced(ENDS_AT[2], ENDS_AT[3]));
+        let both = || {
+            let pairs = orig.iter().flat_map(|one| resp.iter().map(move |other| (one, other)));
+            pairs.filter(|(one, other)| one.name == other.name)
+        };
+        let of_two_sides = both().find(|(one, other)| one.side != other.side);
+        let of_one_end = || {
+            let recent = orig.iter().chain(&resp).filter(|named| age_ns(named, time) <= ONE_END_AGE_MAX_NS);
+            recent.max_by_key(|named| named.first)
+        };
+        let of_both_ends = of_two_sides.or_else(|| both().next()).map(|(one, _)| one);
+        of_both_ends.or_else(of_one_end).map(|named| &*named.name)
     }
 
-    /// What sessions had said of this end by then, the latest one first. RTCP may have the port after that of
+    /// What sessions had said of an end by then, the latest one first. RTCP may have the port after that of
     /// its stream (RFC 3550 section 11).
-    fn announced(&self, (question, at): (usize, usize), end: (IpAddr, u64), time: Timestamp) -> Vec<&Named> {
-        let Ok(port) = u16::try_from(end.1) else { return vec![] };
-        let of = |port| {
-            let named = self.ends.get(&(question, at, SocketAddr::from((end.0, port))));
-            let named = named.into_iter().flat_map(|of_end| of_end.iter().rev());
+    fn announced(&self, key: Key, time: Timestamp) -> Vec<&Named> {
+        let of = |key: Key| {
+            let named = self.ends.get(&key).into_iter().flat_map(|of_end| of_end.iter().rev());
             named.filter(|named| named.first <= time && age_ns(named, time) <= AGE_MAX_NS)
         };
-        let mut all: Vec<_> = of(port).collect();
+        let mut all: Vec<_> = of(key).collect();
         if all.is_empty() {
-            all.extend(of(port & !1));
+            let end = SocketAddr::from((key.end.ip(), key.end.port() & !1));
+            all.extend(of(Key { end, ..key }));
         }
         all
     }
 
-    /// Memory in bytes.
-    pub fn bytes(&self) -> usize {
-        usize::try_from(self.bytes[0]).unwrap_or_default()
-    }
-
-    /// The largest memory so far, in bytes.
-    pub fn bytes_peak(&self) -> usize {
-        usize::try_from(self.bytes[1]).unwrap_or_default()
+    /// Memory that is held.
+    pub fn held(&self) -> &Peak {
+        &self.held
     }
 }
 

@@ -389,6 +389,7 @@ impl Compiler {
                 let list = vec![Diagnostic::error("W0199", message).at(span).help(help)];
                 Diagnostics { sources: sources_of(&ask.filter), list }
             })?;
+            filter.warnings.extend(contradiction::only_in_rows(&filter.expr, catalog, &self.sessions));
             match ask.want {
                 Want::Events => {
                     filter.warnings.extend(never_told(&filter, ask.need.events, (catalog, self.stack())));

@@ -1,5 +1,6 @@
-//! Warns of questions for sessions whose filter requires a session of another protocol: `weir http dns`. A
-//! filter applies to the session itself, so such a question never matches.
+//! Warns of filters that never match: those of questions for sessions that require a session of another
+//! protocol (`weir http dns`; a filter applies to the session itself), and those on values that only rows
+//! have (`rtp.call_id`).
 
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::Diagnostic;
@@ -15,19 +16,9 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// A warning for each field that filters do not know; or else for each other protocol that all
-    /// alternatives of a filter require, and none if some alternative may match.
+    /// A warning for each other protocol that all alternatives of a filter require. None if some alternative
+    /// may match.
     pub fn contradictions(&self, expr: &Expr) -> Vec<Diagnostic> {
-        let mut late = vec![];
-        self.only_in_rows(expr, &mut late);
-        if !late.is_empty() {
-            let warning = |predicate: &Predicate| {
-                let message = "filters do not know this value: other rows decide it, after the filter";
-                let help = "select the rows instead, for instance with `jq`";
-                Diagnostic::warning("W0200", message).at(predicate.span).help(help)
-            };
-            return late.into_iter().map(warning).collect();
-        }
         let mut others = vec![];
         if self.may_hold(expr, &mut others) {
             return vec![];
@@ -47,26 +38,6 @@ impl Asked<'_> {
             Diagnostic::warning("W0200", message).at(predicate.span).help(help)
         };
         others.into_iter().map(warning).collect()
-    }
-
-    /// Adds the predicates on fields that only rows have.
-    fn only_in_rows<'e>(&self, expr: &'e Expr, late: &mut Vec<&'e Predicate>) {
-        match expr {
-            Expr::True => {}
-            Expr::And(parts) | Expr::Or(parts) => {
-                parts.iter().for_each(|part| self.only_in_rows(part, late));
-            }
-            Expr::Predicate(predicate) => {
-                if let FieldKey::SessionField(protocol, index) = self.catalog.key(predicate.field)
-                    && let number = usize::from(protocol)
-                    && number < self.registry.protocols().len()
-                    && let Some(field) = self.registry.protocol(number).fields.get(usize::from(index))
-                    && self.registry.is_only_in_rows(number, field)
-                {
-                    late.push(predicate);
-                }
-            }
-        }
     }
 
     /// Whether a session of the wanted protocols may match the expression; predicates that prevent it are
@@ -93,6 +64,33 @@ impl Asked<'_> {
     }
 }
 
+/// A warning for each condition on a value that only rows have: the value is written into a row after the
+/// filter has selected the row's session.
+pub(crate) fn only_in_rows(
+    expr: &Expr,
+    catalog: &StackCatalog,
+    registry: &SessionRegistry,
+) -> Vec<Diagnostic> {
+    match expr {
+        Expr::True => vec![],
+        Expr::And(parts) | Expr::Or(parts) => {
+            parts.iter().flat_map(|part| only_in_rows(part, catalog, registry)).collect()
+        }
+        Expr::Predicate(predicate) => {
+            let FieldKey::SessionField(protocol, index) = catalog.key(predicate.field) else { return vec![] };
+            let number = usize::from(protocol);
+            let field = registry.protocols().get(number).and_then(|of| of.fields.get(usize::from(index)));
+            if !field.is_some_and(|field| registry.is_only_in_rows(number, field)) {
+                return vec![];
+            }
+            let message =
+                "a filter does not know this value: it is written into rows that are selected already";
+            let help = "leave the condition out, and select the rows: `--format json | jq 'select(…)'`";
+            vec![Diagnostic::warning("W0119", message).at(predicate.span).help(help)]
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{Ask, Compiler, Log, Need, Options, Want};
@@ -105,10 +103,14 @@ mod tests {
 
     /// The texts of the warnings for a filter on sessions of a log.
     fn warned(log: &str, filter: &str) -> Vec<String> {
-        let want = asked(log);
+        warned_of("W0200", asked(log), filter)
+    }
+
+    /// The texts of the warnings with this code for a filter.
+    fn warned_of(code: &str, want: Want, filter: &str) -> Vec<String> {
         let ask = Ask { filter: filter.into(), need: Need::default(), want };
         let compiled = Compiler::default().compile(&[ask], &Options::default()).expect("it is right");
-        let list = compiled.warnings.list.into_iter().filter(|one| one.code == "W0200");
+        let list = compiled.warnings.list.into_iter().filter(|one| one.code == code);
         list.map(|one| filter[one.spans[0].0.start as usize..one.spans[0].0.end as usize].to_string())
             .collect()
     }
@@ -123,9 +125,12 @@ mod tests {
 
     #[test]
     fn values_that_only_rows_have_are_told_of() {
-        assert_eq!(warned("rtp", "rtp.call_id == \"x\" and udp"), ["rtp.call_id == \"x\""]);
-        assert_eq!(warned("dhcp", "dhcp.uids contains \"x\" or dhcp"), ["dhcp.uids contains \"x\""]);
-        assert!(warned("sip", "sip.call_id == \"x\"").is_empty());
+        let call = "rtp.call_id == \"x\"";
+        for want in [asked("rtp"), asked("http"), Want::Packets, Want::Connections] {
+            let filter = format!("{call} and udp or dhcp.uids contains \"x\"");
+            assert_eq!(warned_of("W0119", want, &filter), [call, "dhcp.uids contains \"x\""]);
+            assert!(warned_of("W0119", want, "sip.call_id == \"x\"").is_empty());
+        }
     }
 
     #[test]

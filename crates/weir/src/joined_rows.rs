@@ -3,15 +3,16 @@
 //! one half of the exchange. The first half waits here for the other half. All rows of all workers pass here
 //! in one order, so the result does not depend on the number of workers.
 
-use crate::announced_rows::AnnouncedRows;
+use crate::announced_rows::{AnnouncedRows, Needed};
 use crate::compile::Compiled;
 use crate::item::{Item, Rows, Shape};
 use crate::outcome::{Changes, Outcome};
+use crate::peak::Peak;
 use crate::record::ColumnMask;
 use crate::session_rows::{ENDS_AT, Log, TIME_AT, UID_AT};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use weir_engine::plan::Want;
+use weir_engine::plan::{QuestionPlan, Want};
 use weir_memory::live_bytes;
 use weir_packet::{Batch, Cell, Row, Texts, Timestamp, Value};
 use weir_sessions::{Place, ProtocolSet, SessionRegistry, UIDS};
@@ -34,31 +35,31 @@ pub(crate) struct JoinedRows<'a> {
     changes: &'a mut dyn Changes,
     joins: Vec<JoinedLog>,
     announced: AnnouncedRows,
-    /// By question.
-    shapes: Vec<Shape>,
-    /// By question: protocols that announce connections to it.
-    announcing: Vec<Announcing>,
-    /// The same of the next program.
-    next: (Vec<Shape>, Vec<Announcing>),
-    /// By question of this program and of the next one: whether somebody asks it.
-    is_asked: [Vec<bool>; 2],
+    /// By question of this program.
+    questions: Vec<Asked>,
+    /// By question of the next program.
+    next: Vec<Asked>,
     /// By question: rows that came here and were not delivered, because they are hidden or part of another
     /// row.
     withheld: Vec<u64>,
     /// The halves that wait, the oldest one first.
     halves: VecDeque<Half>,
-    /// Memory of the halves in bytes, and the largest value so far.
-    bytes: [usize; 2],
+    /// Memory of the halves.
+    held: Peak,
     patience: Duration,
     is_live: bool,
 }
 
-/// Protocols whose rows say which sessions have announced the connections of a question's other rows.
-#[derive(Clone, Copy)]
-struct Announcing {
-    all: ProtocolSet,
-    /// Nobody asked for rows of these.
+/// A question.
+struct Asked {
+    /// With what joining needs.
+    shape: Shape,
+    /// Protocols whose rows say which sessions have announced the connections of the question's other rows.
+    announcing: ProtocolSet,
+    /// Those of them whose rows the question did not ask for.
     hidden: ProtocolSet,
+    /// The number is in use: nobody has removed the question.
+    is_asked: bool,
 }
 
 /// A protocol whose rows are joined, and the indexes of its columns.
@@ -80,7 +81,8 @@ struct Half {
     is_request: bool,
     /// Its only row.
     row: Batch,
-    bytes: usize,
+    /// Memory of the row in bytes.
+    bytes: isize,
     packet: Option<u64>,
     since: Instant,
 }
@@ -196,57 +198,64 @@ impl<'a> JoinedRows<'a> {
             changes,
             joins: JoinedLog::all(&compiled.plan.sessions),
             announced: AnnouncedRows::new(&compiled.plan.sessions),
-            shapes: vec![],
-            announcing: vec![],
-            next: (vec![], vec![]),
-            is_asked: [asked(compiled), vec![]],
+            questions: vec![],
+            next: vec![],
             withheld: vec![],
             halves: VecDeque::new(),
-            bytes: [0; 2],
+            held: Peak::default(),
             patience: PATIENCE.max(idle),
             is_live: compiled.options.narrow,
         };
-        (joined.shapes, joined.announcing) = joined.widened(compiled, shapes.to_vec());
+        joined.questions = joined.asked(compiled, shapes);
         joined
     }
 
     /// The shapes of the questions, with the columns and the protocols that joining needs.
-    pub fn shapes(&self) -> &[Shape] {
-        &self.shapes
+    pub fn shapes(&self) -> Vec<Shape> {
+        self.questions.iter().map(|asked| asked.shape).collect()
     }
 
-    /// The shapes with what joining needs, and by question the announcing protocols.
-    fn widened(&self, compiled: &Compiled, mut shapes: Vec<Shape>) -> (Vec<Shape>, Vec<Announcing>) {
-        let none = Announcing { all: ProtocolSet::EMPTY, hidden: ProtocolSet::EMPTY };
-        let mut announcing = vec![none; shapes.len()];
-        let questions = shapes.iter_mut().zip(&mut announcing).zip(&compiled.plan.questions);
-        for ((shape, announcing), question) in questions.filter(|((shape, _), _)| shape.parts.is_none()) {
-            for join in &self.joins {
-                if shape.rows.is_none_or(|rows| rows.contains(join.protocol)) {
-                    shape.columns = shape.columns.with(join.needed());
-                }
+    /// The questions of a program, and what joining needs for them.
+    fn asked(&self, compiled: &Compiled, shapes: &[Shape]) -> Vec<Asked> {
+        let shapes = shapes.iter().copied().chain(std::iter::repeat(Shape::default()));
+        let of = |(question, mut shape): (&QuestionPlan, Shape)| {
+            let needed = self.widen(&mut shape, question.want);
+            let rows = shape.rows.unwrap_or(needed.protocols);
+            shape.rows = shape.rows.map(|rows| rows | needed.protocols);
+            Asked {
+                shape,
+                announcing: needed.protocols,
+                hidden: needed.protocols - rows,
+                is_asked: question.want != Want::Nothing,
             }
-            if shape.count_only {
-                continue;
-            }
-            let (protocols, columns) = self.announced.needed(question.want, shape.rows, shape.columns);
-            shape.columns = shape.columns.with(columns);
-            announcing.all = protocols;
-            if let Some(rows) = &mut shape.rows {
-                announcing.hidden = protocols - *rows;
-                *rows |= protocols;
+        };
+        compiled.plan.questions.iter().zip(shapes).map(of).collect()
+    }
+
+    /// Adds the columns that joining needs, and returns what announcements need.
+    fn widen(&self, shape: &mut Shape, want: Want) -> Needed {
+        if shape.parts.is_some() {
+            return Needed::NOTHING;
+        }
+        for join in &self.joins {
+            if shape.rows.is_none_or(|rows| rows.contains(join.protocol)) {
+                shape.columns = shape.columns.with(join.needed());
             }
         }
-        (shapes, announcing)
+        if shape.count_only {
+            return Needed::NOTHING;
+        }
+        let needed = self.announced.needed(want, shape.rows, shape.columns);
+        shape.columns = shape.columns.with(needed.columns);
+        needed
     }
 
     /// Takes rows of sessions: what they announce, and what was announced of them.
     fn take_rows(&mut self, question: usize, rows: &Rows<'_>) {
-        if let Some(announcing) = self.announcing.get(question)
-            && announcing.all.contains(rows.protocol)
-        {
+        let asked = &self.questions[question];
+        if asked.announcing.contains(rows.protocol) {
             self.announced.learn(question, rows);
-            if announcing.hidden.contains(rows.protocol) {
+            if asked.hidden.contains(rows.protocol) {
                 return self.withhold(question, rows.range.len());
             }
         }
@@ -271,7 +280,7 @@ impl<'a> JoinedRows<'a> {
         for (matched, withheld) in outcome.matched.iter_mut().zip(&self.withheld) {
             *matched = matched.saturating_sub(*withheld);
         }
-        outcome.memory.joined_rows = (self.bytes[1] + self.announced.bytes_peak()) as u64;
+        outcome.memory.joined_rows = self.held.most() + self.announced.held().most();
     }
 
     fn withhold(&mut self, question: usize, rows: usize) {
@@ -281,13 +290,13 @@ impl<'a> JoinedRows<'a> {
         self.withheld[question] += rows as u64;
     }
 
-    fn is_of_sessions(shape: &Shape) -> bool {
-        shape.parts.is_none() && !shape.odd
+    /// Whether the rows of a question are those of sessions.
+    fn is_of_sessions(&self, question: usize) -> bool {
+        self.questions.get(question).is_some_and(|asked| asked.shape.parts.is_none() && !asked.shape.odd)
     }
 
     fn keep(&mut self, half: Half) {
-        self.bytes[0] += half.bytes;
-        self.bytes[1] = self.bytes[1].max(self.bytes[0]);
+        self.held.change(half.bytes);
         self.halves.push_back(half);
         if self.halves.len() > HALVES_MAX {
             let oldest = self.remove(0);
@@ -297,7 +306,7 @@ impl<'a> JoinedRows<'a> {
 
     fn remove(&mut self, at: usize) -> Option<Half> {
         let half = self.halves.remove(at)?;
-        self.bytes[0] -= half.bytes;
+        self.held.change(-half.bytes);
         Some(half)
     }
 
@@ -352,7 +361,7 @@ impl<'a> JoinedRows<'a> {
                 let before = live_bytes();
                 let mut single = Batch::new(rows.batch.columns());
                 single.extend(rows.batch, index..index + 1, None);
-                let bytes = usize::try_from(live_bytes() - before).unwrap_or_default();
+                let bytes = live_bytes() - before;
                 let since = Instant::now();
                 self.keep(Half { question, protocol, key, is_request, row: single, bytes, packet, since });
                 continue;
@@ -377,9 +386,7 @@ impl Changes for JoinedRows<'_> {
         }
         match item {
             // Other rows have the number 0, which is that of a protocol whose rows are not joined.
-            Item::Rows(rows) if self.shapes.get(question).is_some_and(Self::is_of_sessions) => {
-                self.take_rows(question, &rows);
-            }
+            Item::Rows(rows) if self.is_of_sessions(question) => self.take_rows(question, &rows),
             item => self.changes.item(question, item),
         }
     }
@@ -390,37 +397,31 @@ impl Changes for JoinedRows<'_> {
 
     fn program(&mut self) -> Option<(Compiled, Vec<Shape>)> {
         let (compiled, shapes) = self.changes.program()?;
-        self.next = self.widened(&compiled, shapes);
-        self.is_asked[1] = asked(&compiled);
-        let shapes = self.next.0.clone();
+        self.next = self.asked(&compiled, &shapes);
+        let shapes = self.next.iter().map(|asked| asked.shape).collect();
         Some((compiled, shapes))
     }
 
     fn taken_over(&mut self) {
+        let before = std::mem::replace(&mut self.questions, std::mem::take(&mut self.next));
+        let now: Vec<bool> = self.questions.iter().map(|asked| asked.is_asked).collect();
+        let is_asked = |question: usize| now.get(question).copied().unwrap_or(false);
         // Questions that stay keep their numbers. The halves of those that end have to be delivered now.
-        let [before, now] = std::mem::take(&mut self.is_asked);
-        let is_in = |asked: &[bool], question: usize| asked.get(question).copied().unwrap_or(false);
-        self.give_up(|half| !is_in(&now, half.question));
-        self.announced.keep_questions(|question| is_in(&now, question));
+        self.give_up(|half| !is_asked(half.question));
+        self.announced.keep_questions(is_asked);
         // A question that takes the number of a removed one begins at 0.
         for (question, withheld) in self.withheld.iter_mut().enumerate() {
-            if is_in(&now, question) && !is_in(&before, question) {
+            let was_asked = before.get(question).is_some_and(|asked| asked.is_asked);
+            if is_asked(question) && !was_asked {
                 *withheld = 0;
             }
         }
-        self.is_asked[0] = now;
-        (self.shapes, self.announcing) = std::mem::take(&mut self.next);
         self.changes.taken_over();
     }
 
-    fn joined_bytes(&self) -> usize {
-        self.bytes[0] + self.announced.bytes()
+    fn joined_bytes(&self) -> u64 {
+        self.held.now() + self.announced.held().now()
     }
-}
-
-/// By question: whether somebody asks it.
-fn asked(compiled: &Compiled) -> Vec<bool> {
-    compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect()
 }
 
 fn texts(cell: Cell<'_>) -> Vec<String> {

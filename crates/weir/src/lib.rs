@@ -46,6 +46,7 @@ mod packet_classes;
 mod packet_key;
 mod packet_rows;
 pub mod packet_task;
+mod peak;
 pub mod pipeline;
 mod places;
 mod processors;

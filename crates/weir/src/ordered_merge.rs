@@ -138,7 +138,7 @@ impl<'a> Merger<'a> {
         let Self { posting, counters, hold, changes, .. } = self;
         posting.post(|| {
             let mut glance = Glance { counters: *counters, ..Glance::default() };
-            glance.memory.joined_rows = changes.joined_bytes() as u64;
+            glance.memory.joined_rows = changes.joined_bytes();
             for queue in hold {
                 glance.counters.packet.undecided += queue.given_up();
                 glance.memory.held_packets += queue.bytes() as u64;

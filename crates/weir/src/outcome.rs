@@ -57,7 +57,7 @@ pub(crate) trait Changes {
     fn taken_over(&mut self) {}
 
     /// Memory of the rows that wait to be joined and of what they are joined with, in bytes.
-    fn joined_bytes(&self) -> usize {
+    fn joined_bytes(&self) -> u64 {
         0
     }
 }

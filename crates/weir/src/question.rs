@@ -53,8 +53,8 @@ impl Question {
         }
     }
 
-    /// Receives this instead.
-    pub fn want(&mut self, want: Want) {
+    /// Asks for this instead.
+    pub fn set_want(&mut self, want: Want) {
         self.ask.want = want;
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn run_changing(
 ) -> Outcome {
     source.narrow(compiled.kernel_filters().as_ref());
     let mut joined = JoinedRows::new(&compiled, shapes, changes);
-    let parts = WorkerParts::of(&compiled, joined.shapes());
+    let parts = WorkerParts::of(&compiled, &joined.shapes());
     let watch = compiled.options.watch.clone();
     watch.iter().for_each(Watch::begin);
     let presenter = Arc::clone(&parts.presenter);

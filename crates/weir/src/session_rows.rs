@@ -166,6 +166,12 @@ impl Log {
         }
     }
 
+    /// The column of these, if any, that names the session that announced the connection. Only rows have its
+    /// value.
+    pub fn named_in(&self, columns: ColumnMask) -> Option<usize> {
+        self.named_in.map(|(column, _)| column).filter(|&column| columns.contains(column))
+    }
+
     /// Protocols whose sessions hold the rows: the log's own, and those whose sessions contain them.
     pub fn holders(&self) -> ProtocolSet {
         self.holders

@@ -124,6 +124,13 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let log = if of == "flows" { CONNECTIONS } else { of };
     let made = Aggregation::of(compiler, text, RecordSource::Rows(log, &all), memory_max)?;
     question.show_columns(made.row_columns());
+    if let Some(column) = Log::of(compiler.sessions(), of).and_then(|log| log.named_in(made.row_columns())) {
+        let name = &all[column].name;
+        return Err(Failure::new(format!(
+            "aggregates of {of} do not know the column `{name}`: it is written into rows, and aggregates are made of \
+             sessions. Aggregate the rows: `weir {of} --format json`"
+        )));
+    }
     Ok(resolved(spec, question, &made, Some(&all), context))
 }
 

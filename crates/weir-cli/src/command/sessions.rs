@@ -216,12 +216,10 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let rows = LogRows { known, asked: asked.map(Box::new), extraction };
     let counted = if is_matched { Counted::Matched } else { Counted::Rows };
     let resolved = Resolved::new(vec![question], log.path, columns, rows).with_brief(&brief);
-    let is_count = *context.form == Form::Count;
     let show = move |questions: &mut [Question], shown: ColumnMask| {
-        let shown = if is_count { ColumnMask::NONE } else { shown };
         for question in questions {
             question.show_columns(shown.with(needed));
-            question.want(Want::Sessions(log.asked_for(shown)));
+            question.set_want(Want::Sessions(log.asked_for(shown)));
         }
     };
     let resolved = Resolved { show_columns: Some(Box::new(show)), ..resolved };

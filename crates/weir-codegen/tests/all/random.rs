@@ -15,7 +15,7 @@ use weir_testing::graph::{drive, random_graph, random_packets};
 
 const GRAPHS: u64 = 1_500;
 const PACKETS: usize = 8;
-/// The number of packets that the interpreter runs before anything is compiled.
+/// So many packets are interpreted before machine code is made, with [`Effort::Late`].
 const INTERPRETED_PACKETS: usize = 2_048;
 
 #[test]

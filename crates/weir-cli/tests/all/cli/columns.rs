@@ -1,7 +1,7 @@
 //! Columns that are not shown are not computed. Those that are shown have the values that they have among
 //! all.
 
-use crate::cli::answer;
+use crate::cli::{answer, text, weir};
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -37,4 +37,44 @@ fn shown_columns_have_the_values_that_they_have_among_all() {
         assert!(!all.is_empty(), "{log} has rows");
         assert_eq!(rows(&[&question[..], &["--columns", columns]].concat()), all, "{log}: {columns}");
     }
+}
+
+/// The example with a call between two telephones.
+fn with_a_call() -> String {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    examples.join("services.pcap").display().to_string()
+}
+
+/// The call of a stream is a column, which needs the messages of SIP: nobody else pays for these.
+#[test]
+fn the_call_of_a_stream_is_found_where_it_is_shown() {
+    let capture = with_a_call();
+    let flows = |words: &[&str]| {
+        let output = weir(&[&["rtp", "-r", &capture, "--stats"], words].concat());
+        assert!(output.status.success());
+        let lines = text(&output.stderr);
+        let line =
+            lines.lines().find(|line| line.starts_with("flows_created")).expect("a counter").to_string();
+        (text(&output.stdout).to_string(), line)
+    };
+    let (calls, all) = flows(&["--columns", "call_id", "--format", "csv"]);
+    assert_eq!(calls.lines().count(), 5, "{calls}");
+    assert!(calls.lines().skip(1).all(|call| call.len() == 16), "{calls}");
+    let (count, counted) = flows(&["--count"]);
+    assert_eq!(count.trim(), "4");
+    let (_, others) = flows(&["--columns", "ssrc"]);
+    assert_eq!(counted, others);
+    assert_ne!(all, others);
+}
+
+#[test]
+fn values_that_only_rows_have_are_no_conditions_and_no_keys() {
+    let capture = with_a_call();
+    for command in ["rtp", "sessions", "flows", "packets"] {
+        let output = weir(&[command, "-r", &capture, "-Y", "rtp.call_id == \"x\""]);
+        assert!(text(&output.stderr).contains("W0119"), "{command}: {}", text(&output.stderr));
+    }
+    let output = weir(&["aggregate", "count() by call_id", "--of", "rtp", "-r", &capture]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("do not know the column `call_id`"), "{}", text(&output.stderr));
 }

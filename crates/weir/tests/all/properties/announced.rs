@@ -55,19 +55,32 @@ fn datagram(ms: i64, from: End, to: End, payload: &[u8]) -> MemoryPacket {
     packet
 }
 
+/// A SIP message of the call `id`; the body describes media.
+fn message(start: &str, id: &str, media: &str) -> Vec<u8> {
+    let lines = [
+        start,
+        &format!("Via: SIP/2.0/UDP 10.0.0.1;branch=z9hG4bK{id}"),
+        "From: <sip:a@x>",
+        "To: <sip:b@x>",
+        &format!("Call-ID: {id}"),
+        "CSeq: 1 INVITE",
+        "Content-Type: application/sdp",
+        &format!("Content-Length: {}", media.len()),
+        "",
+        media,
+    ];
+    lines.join("\r\n").into_bytes()
+}
+
+/// The lines of a description of media that are about one stream.
+fn media(host: &str, port: u16) -> String {
+    format!("m=audio {port} RTP/AVP 0\r\nc=IN IP4 {host}\r\n")
+}
+
 /// The INVITE of a call and its answer, with the ports of the media.
 fn call(ms: i64, id: &str, [caller_port, callee_port]: [u16; 2]) -> [MemoryPacket; 2] {
-    let message = |start: &str, host: &str, port: u16| {
-        let media = format!("v=0\r\nc=IN IP4 {host}\r\nm=audio {port} RTP/AVP 0\r\n");
-        let head = format!(
-            "{start}\r\nVia: SIP/2.0/UDP 10.0.0.1;branch=z9hG4bK{id}\r\nFrom: <sip:a@x>\r\nTo: <sip:b@x>\r\n\
-             Call-ID: {id}\r\nCSeq: 1 INVITE\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n",
-            media.len()
-        );
-        (head + &media).into_bytes()
-    };
-    let invite = message("INVITE sip:b@x SIP/2.0", "10.0.0.1", caller_port);
-    let answer = message("SIP/2.0 200 OK", "10.0.0.9", callee_port);
+    let invite = message("INVITE sip:b@x SIP/2.0", id, &media("10.0.0.1", caller_port));
+    let answer = message("SIP/2.0 200 OK", id, &media("10.0.0.9", callee_port));
     let ends = [(CALLER, 5060), (CALLEE, 5060)];
     [datagram(ms, ends[0], ends[1], &invite), datagram(ms + 1, ends[1], ends[0], &answer)]
 }
@@ -157,16 +170,12 @@ fn announcements_grow_old() {
 fn other_calls_do_not_take_streams_over() {
     let (caller, callee) = ((CALLER, 4000), (CALLEE, 4002));
     let mut packets = call(0, "right", [4000, 4002]).to_vec();
-    let both = "v=0\r\nc=IN IP4 10.0.0.1\r\nm=audio 4000 RTP/AVP 0\r\nm=audio 4002 RTP/AVP 0\r\nc=IN IP4 10.0.0.9\r\n";
-    let forged = format!(
-        "INVITE sip:b@x SIP/2.0\r\nVia: SIP/2.0/UDP 10.9.9.9;branch=z9hG4bKf\r\nCall-ID: forged\r\n\
-         CSeq: 1 INVITE\r\nContent-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{both}",
-        both.len()
-    );
-    let refused = b"SIP/2.0 486 Busy\r\nVia: SIP/2.0/UDP 10.9.9.9;branch=z9hG4bKf\r\nCall-ID: forged\r\nCSeq: 1 INVITE\r\n\r\n";
+    let both = media("10.0.0.1", 4000) + &media("10.0.0.9", 4002);
+    let forged = message("INVITE sip:b@x SIP/2.0", "forged", &both);
+    let refused = message("SIP/2.0 486 Busy Here", "forged", "");
     let others = [([10, 9, 9, 9], 5060), ([10, 9, 9, 8], 5060)];
-    packets.push(datagram(5, others[0], others[1], forged.as_bytes()));
-    packets.push(datagram(6, others[1], others[0], refused));
+    packets.push(datagram(5, others[0], others[1], &forged));
+    packets.push(datagram(6, others[1], others[0], &refused));
     packets.extend(stream(10, caller, callee));
     for n in 0..30 {
         packets.extend(call(1000 + n * 10, &format!("later-{n}"), [4000, 4002]));
