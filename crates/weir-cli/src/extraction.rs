@@ -63,7 +63,12 @@ impl Extraction {
             return Some(path(name));
         }
         let digest = facts.sha256.map(|digest| digest.iter().map(|byte| format!("{byte:02x}")).collect());
-        let prefix = digest.map_or(fuid.to_string(), |digits: String| digits[..DIGEST_DIGITS].to_string());
+        let prefix = match (digest, file.ranges, file.time) {
+            (Some::<String>(digits), ..) => digits[..DIGEST_DIGITS].to_string(),
+            // The ranges of a download share the identifier.
+            (None, Some(_), Some(time)) => format!("{fuid}-{}", time.0),
+            (None, ..) => fuid.to_string(),
+        };
         let given = file.name.as_deref().or(file.other_name.as_deref()).unwrap_or_default();
         let name = safe_name(&prefix, given, file.media_type);
         let mut is_there = true;

@@ -4,12 +4,26 @@
 //!
 //! Certificates are not files here, as in Zeek's log: see [`x509`](crate::x509).
 
+use crate::joins::Sum;
 use crate::pe::PeHead;
 use crate::session::session_fields;
 use crate::values::{readable, text, unsigned};
 use crate::{Content, ContentFacts, Session};
 use std::any::Any;
 use weir_packet::{Timestamp, Value};
+
+/// A file whose number has this bit is the same in all connections between two hosts. Others have numbers
+/// without the bit.
+pub const SHARED_NUMBER: u64 = 1 << 63;
+
+/// How rows of ranges become one row of the download.
+pub(crate) const SUM: Sum = Sum {
+    log: "files",
+    by: "fuid",
+    parts: "ranges",
+    whole: "total_bytes",
+    added: &["seen_bytes", "missing_bytes", "ranges"],
+};
 
 /// One file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +51,8 @@ pub struct File {
     pub total_bytes: Option<u64>,
     /// Number of bytes missing in the capture.
     pub missing_bytes: u64,
+    /// Number of ranges that the file was received in, if it was received in ranges (RFC 9110 section 14).
+    pub ranges: Option<u64>,
     /// Another name for the content if the sender gave none: the end of a URI's path.
     pub other_name: Option<String>,
     /// The content, if the caller of the run asks for contents.
@@ -73,6 +89,7 @@ session_fields! { File;
     "files.extracted" [] extracted: Text, "Path of the file with the content; with --extract, in rows only" => |_| Value::Absent;
     "files.extracted_cutoff" [] extracted_cutoff: Bool, "Whether the extracted content is incomplete; with --extract" => |f| f.facts().map_or(Value::Absent, |facts| Value::Bool(facts.is_cut));
     "files.extracted_size" [] extracted_size: Unsigned, "Size of the extracted content, bytes; with --extract" => |f| unsigned(f.facts().map(|facts| facts.size_bytes));
+    "files.ranges" [] ranges: Unsigned, "Number of ranges that the file was received in, if it was (HTTP status 206): their sizes are added" => |f| unsigned(f.ranges);
     "files.number" [] fuid: Unsigned, "Number of the file in its connection; in rows an identifier, to which the session's row refers" => |f| Value::Unsigned(f.number);
 }
 

@@ -16,6 +16,21 @@ pub struct Join {
     pub place: fn(&str) -> Option<Place>,
 }
 
+/// How rows of the parts of a whole become one row, as those of the ranges of a download do.
+#[derive(Debug)]
+pub struct Sum {
+    /// The name of the log of parts of sessions.
+    pub log: &'static str,
+    /// The column with the same value in all rows of a whole.
+    pub by: &'static str,
+    /// The column with the number of parts. Rows without the value are whole.
+    pub parts: &'static str,
+    /// The column with the size of the whole, in bytes.
+    pub whole: &'static str,
+    /// The columns whose values are added.
+    pub added: &'static [&'static str],
+}
+
 /// The name of the column that lists the connections of a joined row.
 pub const UIDS: &str = "uids";
 

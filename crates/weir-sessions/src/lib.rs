@@ -67,7 +67,7 @@ pub use announcements::Announcement;
 pub use byte_set::ByteSet;
 pub use content::{CONTENT_BYTES_MAX, Content, ContentFacts, ContentStore, ContentWriter, Contents};
 pub use context::{Context, Early, Setting};
-pub use joins::{Join, Place, UIDS};
+pub use joins::{Join, Place, Sum, UIDS};
 pub use pairing::Exchange;
 pub use probe_decision::{DECIDED_BYTES, ProbeDecision};
 pub use registry::{PROTOCOLS_MAX, ProtocolSet, RegisterError, SessionRegistry, UnknownSetting};
@@ -118,6 +118,9 @@ pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
 
 /// Protocols whose exchanges may be in two connections.
 pub(crate) const JOINS: &[Join] = &[dhcp::JOIN, dhcpv6::JOIN];
+
+/// Logs whose rows may be parts of a whole.
+pub(crate) const SUMS: &[Sum] = &[files::SUM];
 
 /// Protocols whose sessions announce connections of other protocols.
 pub(crate) const ANNOUNCEMENTS: &[Announcement] = &[sip::ANNOUNCEMENT];

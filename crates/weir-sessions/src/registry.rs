@@ -3,7 +3,8 @@
 use crate::context::Configuration;
 use crate::{
     ANNOUNCEMENTS, Announcement, ContentStore, Contents, Context, Early, Field, JOINS, Join, LATE, PART_LOGS,
-    PROTOCOLS, PartLog, ProbeDecision, SessionParser, SessionProtocol, Setting, UIDS, WITHIN, Within,
+    PROTOCOLS, PartLog, ProbeDecision, SUMS, SessionParser, SessionProtocol, Setting, Sum, UIDS, WITHIN,
+    Within,
 };
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -203,6 +204,11 @@ impl SessionRegistry {
     /// The protocols whose exchanges may be in two connections.
     pub fn joins(&self) -> &'static [Join] {
         JOINS
+    }
+
+    /// The logs whose rows may be parts of a whole.
+    pub fn sums(&self) -> &'static [Sum] {
+        SUMS
     }
 
     /// The protocols whose sessions announce connections of other protocols.

@@ -75,10 +75,11 @@ pub fn host(hosts: Hosts, address: IpAddr) -> Cell<'static> {
 }
 
 /// An identifier in Zeek's form: `F` and 17 digits to base 62. It is computed from the connection's
-/// identifier, and from the session's protocol and the file's number within the connection.
-pub fn fuid(uid: &str, protocol: u64, number: u64) -> String {
+/// identifier (or the hosts of several connections that share the file), and from the session's protocol and
+/// the file's number.
+pub fn fuid(of: &str, protocol: u64, number: u64) -> String {
     let mut sha = Sha1::new();
-    sha.update(uid);
+    sha.update(of);
     sha.update(protocol.to_be_bytes());
     sha.update(number.to_be_bytes());
     let digest = sha.finalize();

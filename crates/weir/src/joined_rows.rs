@@ -1,7 +1,10 @@
-//! Makes one row of an exchange whose messages are in two connections, as those of DHCP are: a client without
-//! an address asks all hosts, and the server answers one. Each connection yields a row of its own, which is
-//! one half of the exchange. The first half waits here for the other half. All rows of all workers pass here
-//! in one order, so the result does not depend on the number of workers.
+//! Makes one row of several that belong together. All rows of all workers pass here in one order, so the
+//! result does not depend on the number of workers. Rows wait here for others:
+//!
+//! * An exchange whose messages are in two connections, as those of DHCP are: a client without an address
+//!   asks all hosts, and the server answers one. Each connection yields a row of its own: half of the
+//!   exchange.
+//! * The ranges of a download: each response yields a row of its own ([`summed_rows`](crate::summed_rows)).
 
 use crate::announced_rows::{AnnouncedRows, Needed};
 use crate::compile::Compiled;
@@ -9,8 +12,11 @@ use crate::item::{Item, Rows, Shape};
 use crate::outcome::{Changes, Outcome};
 use crate::peak::Peak;
 use crate::record::ColumnMask;
+use crate::row_times::{apart_ns, earlier, whole_duration};
 use crate::session_rows::{ENDS_AT, Log, TIME_AT, UID_AT};
+use crate::summed_rows::SummedLog;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir_engine::plan::{QuestionPlan, Want};
 use weir_memory::live_bytes;
@@ -34,6 +40,7 @@ const APART_NS: u64 = 60_000_000_000;
 pub(crate) struct JoinedRows<'a> {
     changes: &'a mut dyn Changes,
     joins: Vec<JoinedLog>,
+    sums: Rc<[SummedLog]>,
     announced: AnnouncedRows,
     /// By question of this program.
     questions: Vec<Asked>,
@@ -197,6 +204,7 @@ impl<'a> JoinedRows<'a> {
         let mut joined = Self {
             changes,
             joins: JoinedLog::all(&compiled.plan.sessions),
+            sums: SummedLog::all(&compiled.plan.sessions).into(),
             announced: AnnouncedRows::new(&compiled.plan.sessions),
             questions: vec![],
             next: vec![],
@@ -234,7 +242,9 @@ impl<'a> JoinedRows<'a> {
 
     /// Adds the columns that joining needs, and returns what announcements need.
     fn widen(&self, shape: &mut Shape, want: Want) -> Needed {
-        if shape.parts.is_some() {
+        if let Some(log) = shape.parts {
+            let sums = self.sums.iter().filter(|sum| sum.log == log.name);
+            sums.for_each(|sum| shape.columns = shape.columns.with(sum.needed()));
             return Needed::NOTHING;
         }
         for join in &self.joins {
@@ -295,6 +305,12 @@ impl<'a> JoinedRows<'a> {
         self.questions.get(question).is_some_and(|asked| asked.shape.parts.is_none() && !asked.shape.odd)
     }
 
+    /// The rule by which rows of a question are added up.
+    fn sum_of(&self, question: usize) -> Option<usize> {
+        let log = self.questions.get(question)?.shape.parts?;
+        self.sums.iter().position(|sum| sum.log == log.name)
+    }
+
     fn keep(&mut self, half: Half) {
         self.held.change(half.bytes);
         self.halves.push_back(half);
@@ -334,6 +350,49 @@ impl<'a> JoinedRows<'a> {
             let Cell::Time(ts) = half.row.cell(0, TIME_AT) else { return false };
             half.question == question && u128::from(now.since_ns(ts)) > patience_ns
         });
+    }
+
+    /// Adds up or delivers rows of parts of sessions; those of incomplete wholes wait.
+    fn add_up(&mut self, question: usize, at: usize, rows: &Rows<'_>) {
+        let sums = Rc::clone(&self.sums);
+        let sum = &sums[at];
+        for index in rows.range.clone() {
+            let row = rows.batch.row(index);
+            if let Cell::Time(now) = row.cell(TIME_AT) {
+                self.give_up_old(question, now);
+            }
+            if !sum.is_part(row) {
+                let whole = Rows { range: index..index + 1, ..rows.clone() };
+                self.changes.item(question, Item::Rows(whole));
+                continue;
+            }
+            let (key, protocol) = (sum.key(row), rows.protocol);
+            let is_other = |waiting: &Half| {
+                (waiting.question, waiting.protocol) == (question, protocol) && waiting.key == key
+            };
+            let at_other = self.halves.iter().position(is_other);
+            let packet = rows.packets.get(index).copied().flatten();
+            let before = live_bytes();
+            let (joined, packet) = match at_other.and_then(|at| self.halves.get(at)) {
+                Some(other) => (sum.join(other.row.row(0), row), packet.max(other.packet)),
+                None => {
+                    let mut single = Batch::new(rows.batch.columns());
+                    single.extend(rows.batch, index..index + 1, None);
+                    (single, packet)
+                }
+            };
+            let bytes = live_bytes() - before;
+            let is_whole = sum.is_whole(joined.row(0));
+            if at_other.and_then(|at| self.remove(at)).is_some() {
+                self.withhold(question, 1);
+            }
+            if is_whole {
+                self.pass_row(question, protocol, &joined, packet);
+                continue;
+            }
+            let (row, since) = (joined, Instant::now());
+            self.keep(Half { question, protocol, key, is_request: false, row, bytes, packet, since });
+        }
     }
 
     /// Joins or delivers rows of a protocol whose rows are joined; the first halves wait.
@@ -387,6 +446,7 @@ impl Changes for JoinedRows<'_> {
         match item {
             // Other rows have the number 0, which is that of a protocol whose rows are not joined.
             Item::Rows(rows) if self.is_of_sessions(question) => self.take_rows(question, &rows),
+            Item::Rows(rows) if let Some(at) = self.sum_of(question) => self.add_up(question, at, &rows),
             item => self.changes.item(question, item),
         }
     }
@@ -429,29 +489,4 @@ fn texts(cell: Cell<'_>) -> Vec<String> {
         Cell::Texts(texts) => texts.iter().map(String::from).collect(),
         _ => vec![],
     }
-}
-
-fn earlier(cells: [Cell<'_>; 2]) -> Cell<'_> {
-    match cells {
-        [Cell::Time(first), Cell::Time(second)] => Cell::Time(first.min(second)),
-        [first, _] => first,
-    }
-}
-
-/// The time between the beginnings of two rows, in nanoseconds.
-fn apart_ns(first: Row<'_>, second: Row<'_>) -> u64 {
-    match [first, second].map(|row| row.cell(TIME_AT)) {
-        [Cell::Time(first), Cell::Time(second)] => first.0.abs_diff(second.0),
-        _ => u64::MAX,
-    }
-}
-
-/// The time from the first message of both halves to the last one.
-fn whole_duration(halves: [Row<'_>; 2], column: usize) -> Cell<'static> {
-    let spans = halves.map(|half| match [half.cell(TIME_AT), half.cell(column)] {
-        [Cell::Time(ts), Cell::Interval(duration)] => Some((ts.0, ts.0.saturating_add_unsigned(duration))),
-        _ => None,
-    });
-    let [Some(first), Some(second)] = spans else { return Cell::Absent };
-    Cell::Interval(first.1.max(second.1).abs_diff(first.0.min(second.0)))
 }

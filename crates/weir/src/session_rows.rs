@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use weir_compile::PartFields;
 use weir_engine::flow::FlowView;
 use weir_packet::{Cell, Column, RowWriter, Texts, Timestamp, Value, ValueType};
+use weir_sessions::files::SHARED_NUMBER;
 use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry, UIDS};
 
 /// The first columns of every row of a session.
@@ -400,9 +401,15 @@ impl<'a> Origin<'a> {
             let uid = [flow_id::uid(flow.graph, flow.table, flow.header)];
             return row.push(Cell::Texts(Texts::Whole(&uid)));
         }
-        let fuid = |number| {
-            let uid = flow_id::uid(flow.graph, flow.table, flow.header);
-            flow_id::fuid(&uid, self.protocol as u64, number)
+        let fuid = |number: u64| {
+            let of = match (number & SHARED_NUMBER != 0, &self.ends.0) {
+                (true, [Cell::Address(orig), _, Cell::Address(resp), _]) => {
+                    let [low, high] = [orig.min(resp), orig.max(resp)];
+                    format!("{low} {high}")
+                }
+                _ => flow_id::uid(flow.graph, flow.table, flow.header),
+            };
+            flow_id::fuid(&of, self.protocol as u64, number)
         };
         match value {
             Value::Unsigned(number) if names_files(field) => row.push(Cell::Text(&fuid(number))),

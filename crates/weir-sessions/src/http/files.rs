@@ -3,9 +3,10 @@
 use super::exchange::{HttpExchange, HttpMessage};
 use super::media::EXECUTABLE;
 use super::uri::unescape;
-use crate::files::{File, name_in_header};
+use crate::files::{File, SHARED_NUMBER, name_in_header};
 use crate::values::readable;
 use crate::{Direction, Session};
+use sha2::{Digest, Sha256};
 
 /// The files of an exchange: its nonempty bodies, the request's first.
 pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
@@ -16,10 +17,38 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
 }
 
 /// The number of a body among the files of its connection, derived from time, exchange and direction.
-/// Exchanges are numbered anew after a CONNECT.
+/// Exchanges are numbered anew after a CONNECT. The ranges of a download have one number in all connections
+/// between the hosts.
 pub(super) fn number(exchange: &HttpExchange, message: &HttpMessage) -> u64 {
+    if let Some(number) = number_of_download(exchange, message) {
+        return number;
+    }
     let time = exchange.time().map_or(0, |time| time.0 as u64);
-    time << 12 ^ u64::from(exchange.depth) << 1 ^ u64::from(!message.head.is_request())
+    let number = time << 12 ^ u64::from(exchange.depth) << 1 ^ u64::from(!message.head.is_request());
+    number & !SHARED_NUMBER
+}
+
+/// The number of the download that a response is a range of: derived from the host and the target, and from
+/// size and version of the whole. `None` if the response is no range.
+fn number_of_download(exchange: &HttpExchange, message: &HttpMessage) -> Option<u64> {
+    let range = content_range(message)?;
+    let request = &exchange.request.as_ref()?.head;
+    let whole = range.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let of_request = [request.header("host").unwrap_or_default(), request.target()];
+    let of_response = [whole.trim_ascii(), message.head.header("etag").unwrap_or_default()];
+    let mut sha = Sha256::new();
+    for part in of_request.into_iter().chain(of_response) {
+        sha.update((part.len() as u64).to_be_bytes());
+        sha.update(part);
+    }
+    let digest = sha.finalize();
+    let first = digest.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+    Some(first | SHARED_NUMBER)
+}
+
+/// The header Content-Range of a response that is one range of a whole (RFC 9110 section 14.4).
+fn content_range(message: &HttpMessage) -> Option<&[u8]> {
+    message.head.header("content-range").filter(|_| message.head.code() == 206)
 }
 
 /// The file name that a message gives its content (RFC 6266; or else a parameter of Content-Type). For forms
@@ -55,6 +84,7 @@ fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
         seen_bytes: message.body_bytes - message.lost_bytes.min(message.body_bytes),
         total_bytes: total_bytes(message),
         missing_bytes: message.lost_bytes,
+        ranges: number_of_download(exchange, message).map(|_| 1),
         other_name: message.content.as_ref().and_then(|_| name_in_target(exchange)),
         content: message.content.clone(),
         executable: if media_type == Some(EXECUTABLE) { message.executable() } else { None },
@@ -72,8 +102,7 @@ fn name_in_target(exchange: &HttpExchange) -> Option<String> {
 
 /// The total length: of the whole representation for a range (RFC 9110 §14.4), else the Content-Length.
 fn total_bytes(message: &HttpMessage) -> Option<u64> {
-    let range = message.head.header("content-range").filter(|_| message.head.code() == 206);
-    if let Some(range) = range {
+    if let Some(range) = content_range(message) {
         let whole = range.rsplit(|byte| *byte == b'/').next()?;
         return std::str::from_utf8(whole).ok()?.trim().parse().ok();
     }

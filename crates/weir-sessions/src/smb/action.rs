@@ -1,7 +1,7 @@
 //! [`SmbAction`], and its fields.
 
 use super::status;
-use crate::files::File;
+use crate::files::{File, SHARED_NUMBER};
 use crate::pe::PeHead;
 use crate::session::{Words, session_fields};
 use crate::values::{name, owned_texts, text, unsigned};
@@ -357,7 +357,7 @@ pub(super) fn file_number(action: &SmbAction, file: &SmbFile, is_written: bool) 
     let name = file.name.as_deref().unwrap_or_default();
     let number =
         name.bytes().fold(action.time.0 as u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    number << 1 | u64::from(is_written)
+    (number << 1 | u64::from(is_written)) & !SHARED_NUMBER
 }
 
 /// The data read from and written to a file, as rows of `files.log`. The contents are counted, and passed on

@@ -147,6 +147,7 @@ pub(crate) fn files(session: &dyn Session) -> Vec<Box<dyn Session>> {
         seen_bytes: part.seen_bytes,
         total_bytes: None,
         missing_bytes: part.missing_bytes,
+        ranges: None,
         other_name: None,
         content: part.content.clone(),
         executable: part.executable.clone(),

@@ -80,6 +80,7 @@ mod probing;
 mod quality;
 mod question_losses;
 mod quic_midway;
+mod ranges;
 mod registry;
 mod reuse;
 mod samples;
