@@ -51,7 +51,7 @@ pub struct File {
     pub total_bytes: Option<u64>,
     /// Number of bytes missing in the capture.
     pub missing_bytes: u64,
-    /// Number of ranges that the file was received in, if it was received in ranges (RFC 9110 section 14).
+    /// Number of responses with ranges of the file; none if it is whole (RFC 9110 section 14).
     pub ranges: Option<u64>,
     /// Another name for the content if the sender gave none: the end of a URI's path.
     pub other_name: Option<String>,
@@ -89,7 +89,7 @@ session_fields! { File;
     "files.extracted" [] extracted: Text, "Path of the file with the content; with --extract, in rows only" => |_| Value::Absent;
     "files.extracted_cutoff" [] extracted_cutoff: Bool, "Whether the extracted content is incomplete; with --extract" => |f| f.facts().map_or(Value::Absent, |facts| Value::Bool(facts.is_cut));
     "files.extracted_size" [] extracted_size: Unsigned, "Size of the extracted content, bytes; with --extract" => |f| unsigned(f.facts().map(|facts| facts.size_bytes));
-    "files.ranges" [] ranges: Unsigned, "Number of ranges that the file was received in, if it was (HTTP status 206): their sizes are added" => |f| unsigned(f.ranges);
+    "files.ranges" [] ranges: Unsigned, "Number of responses with ranges of the file (HTTP status 206): their sizes are added" => |f| unsigned(f.ranges);
     "files.number" [] fuid: Unsigned, "Number of the file in its connection; in rows an identifier, to which the session's row refers" => |f| Value::Unsigned(f.number);
 }
 

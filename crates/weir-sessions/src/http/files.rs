@@ -46,9 +46,34 @@ fn number_of_download(exchange: &HttpExchange, message: &HttpMessage) -> Option<
     Some(first | SHARED_NUMBER)
 }
 
-/// The header Content-Range of a response that is one range of a whole (RFC 9110 section 14.4).
+/// The header Content-Range of a response that is one range of a whole (RFC 9110 section 14.4), or of the first
+/// of several ranges (section 14.6).
 fn content_range(message: &HttpMessage) -> Option<&[u8]> {
-    message.head.header("content-range").filter(|_| message.head.code() == 206)
+    if message.head.code() != 206 {
+        return None;
+    }
+    message.head.header("content-range").or_else(|| {
+        is_parted(message, b"byteranges")
+            .then(|| header_of_part(&message.body_start, b"content-range:").next())?
+    })
+}
+
+/// Whether the content has several parts (RFC 2046 section 5.1), and its subtype begins so.
+fn is_parted(message: &HttpMessage, subtype: &[u8]) -> bool {
+    let kind = message.head.header("content-type").unwrap_or_default();
+    [b"multipart/", subtype]
+        .into_iter()
+        .try_fold(kind, |rest, part| {
+            let (start, rest) = rest.split_at_checked(part.len())?;
+            start.eq_ignore_ascii_case(part).then_some(rest)
+        })
+        .is_some()
+}
+
+/// The values of a header in the header lines of the parts of a content.
+fn header_of_part<'a>(body: &'a [u8], name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let lines = body.split(|byte| *byte == b'\n').filter_map(|line| line.split_at_checked(name.len()));
+    lines.filter(|(line, _)| line.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim_ascii())
 }
 
 /// The file name that a message gives its content (RFC 6266; or else a parameter of Content-Type). For forms
@@ -56,17 +81,9 @@ fn content_range(message: &HttpMessage) -> Option<&[u8]> {
 pub(super) fn name(message: &HttpMessage) -> Option<String> {
     let named = |header, parameter| name_in_header(message.head.header(header)?, parameter);
     named("content-disposition", "filename").or_else(|| named("content-type", "name")).or_else(|| {
-        let content_type = message.head.header("content-type")?;
-        let is_parted = content_type.get(..10).is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"));
-        is_parted.then(|| name_of_part(&message.body_start)).flatten()
+        let body = if is_parted(message, b"") { &message.body_start[..] } else { &[] };
+        header_of_part(body, b"content-disposition:").find_map(|value| name_in_header(value, "filename"))
     })
-}
-
-/// The first name in the header lines of a form's parts.
-fn name_of_part(body: &[u8]) -> Option<String> {
-    let lines = body.split(|byte| *byte == b'\n').filter_map(|line| line.split_at_checked(20));
-    let mut dispositions = lines.filter(|(name, _)| name.eq_ignore_ascii_case(b"content-disposition:"));
-    dispositions.find_map(|(_, value)| name_in_header(value.trim_ascii(), "filename"))
 }
 
 fn file(exchange: &HttpExchange, message: &HttpMessage) -> File {
@@ -203,6 +220,34 @@ mod tests {
             let sessions = exchanges(&[(Originator, request), (Responder, head.as_bytes())]);
             let files = files_of(&*sessions[0]);
             assert_eq!((files[0].seen_bytes, files[0].total_bytes), (3, total), "{head}");
+        }
+    }
+
+    /// The number of the file in the answer to a request for this host.
+    fn download(host: &str, head: &str, body: &str) -> File {
+        let request = format!("GET /film HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let answer = format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let sessions = exchanges(&[(Originator, request.as_bytes()), (Responder, answer.as_bytes())]);
+        files_of(&*sessions[0]).remove(0)
+    }
+
+    #[test]
+    fn ranges_of_one_version_of_one_target_are_one_file() {
+        let range = |number| format!("206 Partial Content\r\nContent-Range: bytes {number}-{number}/9");
+        let first = download("a", &range(0), "x");
+        assert_eq!((first.number, first.ranges), (download("a", &range(1), "y").number, Some(1)));
+        let several = "206 Partial Content\r\nContent-Type: Multipart/Byteranges; boundary=B";
+        let parts = "--B\r\nContent-Type: a/b\r\ncontent-range: bytes 2-3/9\r\n\r\nab\r\n--B--\r\n";
+        let several = download("a", several, parts);
+        assert_eq!((several.number, several.total_bytes), (first.number, Some(9)));
+        for (host, head) in [
+            ("b", range(0)),
+            ("a", "206 Partial Content\r\nContent-Range: bytes 0-0/10".to_string()),
+            ("a", range(0) + "\r\nETag: \"2\""),
+            ("a", "200 OK\r\nContent-Range: bytes 0-0/9".to_string()),
+            ("a", "206 Partial Content\r\nContent-Type: multipart/byteranges".to_string()),
+        ] {
+            assert_ne!(download(host, &head, "x").number, first.number, "{host} {head}");
         }
     }
 }
