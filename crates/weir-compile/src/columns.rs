@@ -110,6 +110,6 @@ fn is_of_connection(stack: &Stack, event: &StackEvent) -> bool {
     event.is_end && is_two_sided(layer) && whole_of(stack, event.layer).is_none()
 }
 
-fn is_two_sided(layer: &Layer) -> bool {
+pub(crate) fn is_two_sided(layer: &Layer) -> bool {
     layer.protocol.instance.as_ref().is_some_and(|instance| !instance.destination.is_empty())
 }

@@ -16,6 +16,7 @@ pub mod header_rules;
 pub mod lower;
 pub mod question;
 pub mod trie;
+pub mod tunnels;
 pub mod types;
 mod walk;
 pub mod weaken;

@@ -21,6 +21,8 @@ pub struct Need {
     pub variables: bool,
     /// The application protocol of each connection, for its record.
     pub service: bool,
+    /// The layers by which each connection carries other connections: what tunnels it is.
+    pub tunnels: bool,
     /// The in-order bytes of streams.
     pub streams: bool,
     /// Number of bytes of the originator's and the responder's stream beyond which none are needed.

@@ -162,6 +162,7 @@ impl Flows {
         std::mem::swap(&mut self.sequences, &mut new.sequences);
         new.sequences = Reassembler::taking_over(new.sequences, old_graph, graph, layout);
         (new.outer, new.beside_bytes) = (std::mem::take(&mut self.outer), self.beside_bytes);
+        new.tunnels.take_over(std::mem::take(&mut self.tunnels));
         new.holders = std::mem::take(&mut self.holders);
         new.messages = std::mem::take(&mut self.messages);
         new.messages.release_tables(|table| graph.find_var(table, &EngineVar::Messages).is_some());

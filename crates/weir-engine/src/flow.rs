@@ -5,6 +5,7 @@ use crate::oddities::Oddity;
 pub use crate::recognised::Recognised;
 use crate::row_account::RowAccount;
 use crate::table::{FlowId, Header, OwnedHeader};
+use crate::tunnels::Tunnel;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_ir::abi::{Layout, Program};
 use weir_ir::engine_var::VarName;
@@ -56,6 +57,9 @@ pub struct FlowView<'a> {
     pub recognised: Recognised,
     /// The connections around the flow (tunnels), outermost first; known only when the flow has ended.
     pub outer: &'a [(Table, OwnedHeader)],
+    /// The layers by which the flow carries other connections; known only when the flow has ended or is
+    /// reported, and a question asks.
+    pub tunnels: &'a [Tunnel],
     /// What was odd about it; known only when it has ended, and a question asks.
     pub odd: &'a [Oddity],
     /// What rows of its sessions are paid with; known only when a session is delivered.
@@ -78,7 +82,19 @@ impl<'a> FlowView<'a> {
     ) -> Self {
         let (graph, layout) = (program.graph(), program.layout());
         let recognised = Recognised::default();
-        Self { graph, layout, table, id, header, data, recognised, outer: &[], odd: &[], rows: None }
+        Self {
+            graph,
+            layout,
+            table,
+            id,
+            header,
+            data,
+            recognised,
+            outer: &[],
+            tunnels: &[],
+            odd: &[],
+            rows: None,
+        }
     }
 
     /// The name of the flow while it is live.

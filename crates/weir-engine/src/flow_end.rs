@@ -331,6 +331,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
         let view = FlowView {
             recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
             outer: self.flows.outer.get(&flow).map_or(&[], Vec::as_slice),
+            tunnels: self.flows.tunnels.of(flow),
             odd: &odd,
             rows: sessions.map(FlowSessions::rows),
             ..FlowView::new(&*self.flows.program, flow, header, data)

@@ -25,6 +25,7 @@ use crate::table::{Birth, FlowId, OwnedHeader};
 use crate::tables::{SharedState, TableState, TailFlow, held_bytes};
 use crate::tags::Candidate;
 use crate::timeouts::Timeouts;
+use crate::tunnels::Tunnels;
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -33,7 +34,7 @@ use weir_ir::abi::{Continuation, FlowRecord, Program, WANTS_ANSWER};
 use weir_ir::engine_var::{ASIDE_MAX, ASIDE_NEW};
 use weir_ir::graph::Table;
 use weir_ir::slot::EngineSlot;
-use weir_packet::{Direction, PacketMeta};
+use weir_packet::{Direction, PacketMeta, Timestamp};
 
 /// All flows of a worker.
 pub(crate) struct Flows {
@@ -50,6 +51,8 @@ pub(crate) struct Flows {
     before: i64,
     /// The connections around a connection, outermost first; only for connections in tunnels.
     pub(crate) outer: HashMap<FlowRef, Vec<(Table, OwnedHeader)>>,
+    /// The connections that carry others.
+    pub(crate) tunnels: Tunnels,
     /// The slots of a packet's record that hold the result up to the connection before the one found last.
     outer_terms: Range<usize>,
     /// The slots of a packet's record that hold the further words of its terms.
@@ -61,7 +64,7 @@ pub(crate) struct Flows {
     wants_streams: bool,
     /// Flows that may hold memory besides their entry.
     pub(crate) holders: Holders,
-    /// Bytes of `outer`, of second keys, and of packets that wait beside flows.
+    /// Bytes of `outer`, of `tunnels`, of second keys, and of packets that wait beside flows.
     pub(crate) beside_bytes: usize,
     /// The connections that the kernel has.
     pub(crate) taken_over: TakenOver,
@@ -97,6 +100,7 @@ impl Flows {
             (graph.slots_of(EngineSlot::OuterTerms), graph.slots_of(EngineSlot::FurtherTerms));
         let fragment_terms =
             [EngineSlot::CertainTerms, EngineSlot::PossibleTerms].map(|slot| graph.slots_of(slot));
+        let tunnels = Tunnels::new(graph);
         let (expired, before) = (vec![], 0);
         Self {
             tables,
@@ -108,6 +112,7 @@ impl Flows {
             sharing: None,
             before,
             outer,
+            tunnels,
             outer_terms,
             further_terms,
             fragment_terms,
@@ -155,9 +160,9 @@ impl Flows {
         self.tables[flow.table.index()].flows.is_live(flow.id)
     }
 
-    /// Records that a new connection was found in a packet of another one: the new connection runs in a
-    /// tunnel.
-    pub fn record_outer(&mut self, inner: FlowHit, outer: FlowHit) {
+    /// Records that a connection was found in a packet of another one, and that at least one of both is new:
+    /// the inner connection runs in a tunnel.
+    pub fn record_outer(&mut self, inner: FlowHit, outer: FlowHit, k: &Continuation, time: Timestamp) {
         if !self.tables[inner.table().index()].layout.observed
             || !self.tables[outer.table().index()].layout.observed
         {
@@ -166,6 +171,10 @@ impl Flows {
         // The outer connection may have ended with this packet when a later layer used its key; the new
         // connection may then occupy its slot.
         if !self.tables[outer.table().index()].flows.is_live(outer.id()) || inner.flow() == outer.flow() {
+            return;
+        }
+        self.beside_bytes += self.tunnels.note(outer.flow(), inner.is_new(), k, time);
+        if !inner.is_new() {
             return;
         }
         let before = self.outer.get(&outer.flow()).map_or(&[][..], Vec::as_slice);
@@ -611,6 +620,7 @@ impl Flows {
         Some(FlowView {
             recognised: sessions.map(FlowSessions::recognised).unwrap_or_default(),
             outer: self.outer.get(&flow).map_or(&[], Vec::as_slice),
+            tunnels: self.tunnels.of(flow),
             ..FlowView::new(&*self.program, flow, header, data)
         })
     }
@@ -807,6 +817,7 @@ impl Flows {
         {
             self.beside_bytes -= outer_cost(&old);
         }
+        self.beside_bytes -= self.tunnels.forget(flow);
         let FlowRef { table, id, .. } = flow;
         let state = &mut self.tables[table.index()];
         self.beside_bytes -= state.aside.take(id).iter().map(AsidePacket::cost).sum::<usize>();

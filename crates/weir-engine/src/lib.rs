@@ -86,6 +86,7 @@ mod tags;
 mod taken_over;
 mod timeouts;
 pub mod timer;
+pub mod tunnels;
 mod watching;
 mod words;
 pub mod worker;

@@ -330,11 +330,13 @@ impl<S: Subscriber> PacketRun<'_, S> {
         Ok(flow)
     }
 
-    /// Records the connection that a new flow runs in.
+    /// Records the connection that a flow runs in, if one of both is new.
     #[inline]
     fn record_outer(&mut self, flow: FlowHit) {
-        if let Some(outer) = self.place.nesting.outer().filter(|_| flow.is_new()) {
-            self.flows.record_outer(flow, outer);
+        if let Some(outer) = self.place.nesting.outer()
+            && (flow.is_new() || outer.is_new())
+        {
+            self.flows.record_outer(flow, outer, &self.lane.k, self.at.packet.time);
         }
     }
 

@@ -27,6 +27,9 @@ pub enum EngineSlot {
     /// before the inner connection is looked up: one slot for each word. Only for connections inside
     /// connections.
     OuterTerms,
+    /// The layer by which the outer connection carries the inner one, before the inner connection is looked
+    /// up: its index in the stack. Only if a question asks what connections carry.
+    Tunnel,
     /// Of a packet that ends with [`DropReason::FragmentWaiting`](weir_packet::DropReason): the terms that
     /// hold whatever the other fragments of its datagram contain, one slot for each word. Only if a question
     /// about packets depends on the contents of datagrams.
@@ -36,9 +39,10 @@ pub enum EngineSlot {
 }
 
 impl EngineSlot {
-    const ALL: [EngineSlot; 4] = [
+    const ALL: [EngineSlot; 5] = [
         EngineSlot::FurtherTerms,
         EngineSlot::OuterTerms,
+        EngineSlot::Tunnel,
         EngineSlot::CertainTerms,
         EngineSlot::PossibleTerms,
     ];
@@ -48,6 +52,7 @@ impl EngineSlot {
         match self {
             EngineSlot::FurtherTerms => "$further_terms",
             EngineSlot::OuterTerms => "$outer_terms",
+            EngineSlot::Tunnel => "$tunnel",
             EngineSlot::CertainTerms => "$certain_terms",
             EngineSlot::PossibleTerms => "$possible_terms",
         }

@@ -13,6 +13,7 @@ use crate::processors::Processors;
 use crate::program::{Executor, make_program};
 use crate::question_worker::MakeQuestionWorker;
 use crate::record::Record;
+use crate::tunnel_names::TunnelNames;
 use crate::watch::Watch;
 use crate::{contradiction, vocabulary};
 use std::collections::HashSet;
@@ -652,8 +653,9 @@ fn make_fast_path(graph: &Graph, options: &Options, passes: &weir_ir::passes::Op
 /// By table: the places of the numbers of connection records.
 fn places_of(program: &dyn Program, sessions: &Arc<SessionRegistry>, ends: &EndPlaces<'_>) -> Vec<Places> {
     let (graph, layout) = (program.graph(), program.layout());
+    let names = (sessions, &TunnelNames::of(ends.stack()));
     let tables = (0..graph.tables.len() as u32).map(Table);
-    tables.map(|table| Places::of(graph, layout, table, sessions, ends)).collect()
+    tables.map(|table| Places::of(graph, layout, table, names, ends)).collect()
 }
 
 /// A function that reads columns of connection records for deferred filters.

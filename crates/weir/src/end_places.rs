@@ -33,6 +33,11 @@ impl<'a> EndPlaces<'a> {
         Self { stack, layers, columns: columns.into(), of, events }
     }
 
+    /// The stack.
+    pub fn stack(&self) -> &'a Stack {
+        self.stack
+    }
+
     /// The places of the columns of records in the flows of a table; `None` for those of other layers.
     pub fn of_records(&self, graph: &Graph, layout: &Layout, table: Table) -> Vec<Option<EndColumn>> {
         let layer = self.layers[table.index()];

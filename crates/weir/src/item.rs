@@ -112,16 +112,27 @@ pub struct Shape {
     pub rows: Option<ProtocolSet>,
     /// Instead of sessions, their parts come as rows of this log.
     pub parts: Option<&'static PartLog>,
-    /// Instead of connections, what is odd about them comes as rows: [`odd_columns`](crate::odd_columns).
-    pub odd: bool,
-    /// With `odd`: also what is odd about packets without a connection.
-    pub odd_others: bool,
+    /// Instead of connections, rows of what was noted about them.
+    pub notes: Option<Notes>,
     /// Rows of sessions and of their parts are not limited by the traffic of their connection: for rows that
     /// are folded, or wanted at any price.
     pub all_rows: bool,
     /// Rows of sessions have a column for the transport protocol (`tcp`), unless they have such a column
     /// already: [`Log::with_carrier`](crate::Log::with_carrier).
     pub carrier: bool,
+}
+
+/// What is noted about connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notes {
+    /// What is odd: [`odd_columns`](crate::odd_columns). With `others`, also what is odd about packets
+    /// without a connection.
+    Odd {
+        /// Packets without a connection, too.
+        others: bool,
+    },
+    /// The tunnels that connections are: [`tunnel_columns`](crate::tunnel_columns).
+    Tunnels,
 }
 
 /// The identity of a connection.

@@ -302,7 +302,9 @@ impl<'a> JoinedRows<'a> {
 
     /// Whether the rows of a question are those of sessions.
     fn is_of_sessions(&self, question: usize) -> bool {
-        self.questions.get(question).is_some_and(|asked| asked.shape.parts.is_none() && !asked.shape.odd)
+        self.questions
+            .get(question)
+            .is_some_and(|asked| asked.shape.parts.is_none() && asked.shape.notes.is_none())
     }
 
     /// The rule by which rows of a question are added up.

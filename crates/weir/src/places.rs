@@ -1,6 +1,7 @@
 //! Places of the numbers of connections' records in the variables of flows.
 
 use crate::end_places::EndPlaces;
+use crate::tunnel_names::TunnelNames;
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_compile::{CONNECTION_COLUMNS as COLUMNS, RecordVar};
@@ -17,6 +18,7 @@ use weir_sessions::SessionRegistry;
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
     pub(crate) sessions: Arc<SessionRegistry>,
+    pub(crate) tunnels: TunnelNames,
     pub(crate) packets: Option<NumberPlace>,
     pub(crate) ip_bytes: Option<NumberPlace>,
     bytes: Option<NumberPlace>,
@@ -46,13 +48,14 @@ impl Places {
         graph: &Graph,
         layout: &Layout,
         table: Table,
-        sessions: &Arc<SessionRegistry>,
+        (sessions, tunnels): (&Arc<SessionRegistry>, &TunnelNames),
         ends: &EndPlaces,
     ) -> Self {
         let place = |var: RecordVar| NumberPlace::of(graph, layout, table, var.name());
         let engine = |var: EngineVar| NumberPlace::of(graph, layout, table, &var);
         Self {
             sessions: Arc::clone(sessions),
+            tunnels: tunnels.clone(),
             packets: place(RecordVar::Packets),
             ip_bytes: place(RecordVar::IpBytes),
             bytes: place(RecordVar::Bytes),

@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
             4 => flow_id::host(self.hosts(), resp),
             5 => Cell::Unsigned(self.ports()[1].into()),
             6 => Cell::Text(&self.places.proto),
-            7 if self.flow.recognised.is_empty() => Cell::Absent,
+            7 if self.flow.recognised.is_empty() && self.flow.tunnels.is_empty() => Cell::Absent,
             7 => return self.write_services(row),
             8 => self.duration_ns().map_or(Cell::Absent, Cell::Interval),
             9 => number(self.bytes().map(|[orig, _]| orig)),
@@ -171,11 +171,14 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Zeek's names of the recognised protocols.
-    fn services(&self) -> ([&'static str; SERVICES_MAX], usize) {
-        let (mut names, mut count) = ([""; SERVICES_MAX], 0);
+    /// Zeek's names of the recognised protocols, and of the tunnels that the connection is.
+    fn services(&self) -> ([&'a str; SERVICES_MAX], usize) {
+        let (mut names, mut count): ([&'a str; SERVICES_MAX], _) = ([""; SERVICES_MAX], 0);
         let sessions = &self.places.sessions;
-        for name in self.flow.recognised.indices().flat_map(|number| sessions.services(number)) {
+        let recognised = self.flow.recognised.indices().flat_map(|number| sessions.services(number));
+        let recognised = recognised.map(|name| -> &'a str { name });
+        let tunnels = self.flow.tunnels.iter().map(|tunnel| self.places.tunnels.service(tunnel));
+        for name in recognised.chain(tunnels) {
             // An upgrade from HTTP to HTTP counts as one service.
             if count < SERVICES_MAX && !names[..count].contains(&name) {
                 names[count] = name;
@@ -197,11 +200,19 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The names of the recognised protocols, joined by commas.
+    /// The names of the recognised protocols and of tunnels, joined by commas.
     pub fn service(&self) -> Option<Cow<'static, str>> {
+        let mut recognised = self.flow.recognised.indices();
+        if let (Some(number), None) = (recognised.next(), recognised.next())
+            && self.flow.tunnels.is_empty()
+        {
+            let mut names = self.places.sessions.services(number);
+            if let (Some(name), None) = (names.next(), names.next()) {
+                return Some(name.into());
+            }
+        }
         match self.services() {
             (_, 0) => None,
-            (names, 1) => Some(names[0].into()),
             (names, count) => Some(names[..count].join(",").into()),
         }
     }

@@ -4,6 +4,7 @@
 use crate::conn_state::CONN_STATES;
 use crate::connection::COLUMNS;
 use crate::places::proto_name;
+use crate::tunnel_names;
 use weir_compile::{FieldKey, StackCatalog};
 use weir_lang::diag::{Diagnostic, suggest};
 use weir_lang::filter::{Catalog, Filter, Literal, Op};
@@ -28,6 +29,7 @@ fn words_of(column: &str, known: Known<'_>) -> Vec<String> {
             let mut services: Vec<String> =
                 registry.all().iter().map(|number| named(registry, number)).collect();
             services.dedup();
+            services.extend(tunnel_names::services(known.stack));
             services
         }
         "conn_state" => owned(CONN_STATES),

@@ -5,7 +5,7 @@ use crate::engine::ErasedHandler;
 use crate::events::EventRows;
 use crate::flow_task::FlowWorker;
 use crate::format_packet::Path;
-use crate::item::{Flow, Item, Shape};
+use crate::item::{Flow, Item, Notes, Shape};
 use crate::odd_rows::{self, OddRow};
 use crate::packet_key::PlacedKey;
 use crate::packet_rows::{FRAME, PACKET_COLUMNS, PacketRows};
@@ -15,6 +15,7 @@ use crate::record::Record;
 use crate::row_limit::{Payer, RowLimit};
 use crate::session_rows::{self, RowMaker};
 use crate::stream_handler::{ErasedStreamHandler, Stream};
+use crate::tunnel_rows::{self, TunnelRow};
 use crate::yielded::{HeldPacket, KeptPacket, Yielded};
 use crate::yields::{RowPlace, Yields};
 use std::borrow::Cow;
@@ -315,17 +316,35 @@ impl Collector {
             count: u64::from(limited),
             first: flow.first_time(),
         });
-        let maker = RowMaker::of_sessions(odd_rows::FIELDS, false);
-        for odd in flow.odd.iter().copied().chain(limited) {
+        let notes = flow.odd.iter().copied().chain(limited).map(OddRow);
+        self.noted_rows(place, flow, odd_rows::FIELDS, notes);
+    }
+
+    /// Adds the rows of the tunnels that a connection that has ended was.
+    fn tunnel_rows(&mut self, place: RowPlace, flow: &FlowView<'_>) {
+        let names = self.places[flow.table.index()].tunnels.clone();
+        let notes = flow.tunnels.iter().flat_map(|tunnel| TunnelRow::both(&names, tunnel, flow.last_time()));
+        self.noted_rows(place, flow, tunnel_rows::FIELDS, notes);
+    }
+
+    /// Adds the rows of what was noted about a connection that has ended.
+    fn noted_rows<N: Session>(
+        &mut self,
+        place: RowPlace,
+        flow: &FlowView<'_>,
+        fields: &'static [Field],
+        notes: impl Iterator<Item = N>,
+    ) {
+        let maker = RowMaker::of_sessions(fields, false);
+        for note in notes {
             if self.is_counted(place.question) {
                 continue;
             }
             let columns = self.presenter.shapes[place.question].columns;
-            let odd = OddRow(odd);
-            self.limited_row(place, flow, &maker, &odd, |yields, _| {
-                let origin = session_rows::Origin::of(flow, 0, &odd);
+            self.limited_row(place, flow, &maker, &note, |yields, _| {
+                let origin = session_rows::Origin::of(flow, 0, &note);
                 let mut row = yields.add_row(place, maker.columns());
-                maker.write(columns, &origin, &odd, &mut row);
+                maker.write(columns, &origin, &note, &mut row);
             });
         }
     }
@@ -419,8 +438,10 @@ impl Subscriber for Collector {
             _ => None,
         };
         let shape = self.presenter.shapes[question];
-        if shape.odd {
-            return self.odd_rows(RowPlace::of(order, question), flow);
+        match shape.notes {
+            Some(Notes::Odd { .. }) => return self.odd_rows(RowPlace::of(order, question), flow),
+            Some(Notes::Tunnels) => return self.tunnel_rows(RowPlace::of(order, question), flow),
+            None => {}
         }
         if self.is_counted(question) {
             return self.forget(question, flow.flow_ref());
@@ -591,7 +612,7 @@ impl Subscriber for Collector {
     fn odd(&mut self, order: Order, odd: &[Oddity]) {
         let presenter = Arc::clone(&self.presenter);
         let asked = presenter.shapes.iter().enumerate();
-        for (question, shape) in asked.filter(|(_, shape)| shape.odd && shape.odd_others) {
+        for (question, shape) in asked.filter(|(_, shape)| shape.notes == Some(Notes::Odd { others: true })) {
             for odd in odd {
                 if !self.is_counted(question) {
                     let maker = RowMaker::of_sessions(odd_rows::FIELDS, false);

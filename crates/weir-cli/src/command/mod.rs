@@ -14,6 +14,7 @@ mod follow;
 mod interfaces;
 mod man;
 mod match_;
+mod noted;
 mod overview;
 mod packets;
 mod record;
@@ -26,7 +27,6 @@ mod stacks;
 mod stats;
 mod streams;
 mod top;
-mod weird;
 mod zeek;
 
 use crate::subcommand::Subcommand;
@@ -35,9 +35,9 @@ use crate::subcommand::Subcommand;
 pub fn all() -> Vec<Subcommand> {
     let mut all = vec![overview::command(), flows::command()];
     all.extend(sessions::log_commands());
+    all.push(sessions::command());
+    all.extend(noted::commands());
     all.extend([
-        sessions::command(),
-        weird::command(),
         packets::command(),
         aggregate::command(),
         records::command(),

@@ -80,7 +80,9 @@ fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
             ..QuestionSpec::default()
         })
     };
-    let mut specs = vec![spec("conn", "flows"), args.rows.put_into(spec("weird", "weird"))];
+    let noted = ["weird", "tunnel"].map(|path| args.rows.put_into(spec(path, path)));
+    let mut specs = vec![spec("conn", "flows")];
+    specs.extend(noted);
     let registry = weir::sessions::SessionRegistry::builtin();
     let contents = &args.contents;
     let logs = weir::Log::all(registry).into_iter().chain(weir::Log::of_parts(registry));

@@ -30,6 +30,7 @@ mod ranges;
 mod sample;
 mod sequence;
 mod steady;
+mod tunnel;
 mod values;
 mod wholes;
 
@@ -195,6 +196,10 @@ struct Lower<'a> {
     /// the slots for the terms that hold before the next connection begins.
     open: Vec<open_terms::Open>,
     outer: Option<Out>,
+    /// The slot for the layer by which a connection carries another one.
+    tunnel: Option<Out>,
+    /// The layers by which connections carry others; none if no question asks.
+    tunnels: Vec<LayerId>,
     /// The slots of the second and further words of terms.
     further_terms: Range<u32>,
     /// The terms of fragments, if a question about packets needs them.
@@ -239,6 +244,7 @@ impl<'a> Lower<'a> {
             connections: n.connections | q.need.connections,
             variables: n.variables | q.need.variables,
             service: n.service | q.need.service,
+            tunnels: n.tunnels | q.need.tunnels,
             streams: n.streams | q.need.streams,
             cutoff: None,
             sessions: n.sessions | q.need.sessions,
@@ -280,6 +286,8 @@ impl<'a> Lower<'a> {
             asked: vec![],
             open: vec![],
             outer: None,
+            tunnel: None,
+            tunnels: vec![],
             further_terms: 0..0,
             fragment_terms: None,
             messages: None,
@@ -409,6 +417,7 @@ impl<'a> Lower<'a> {
             self.b.switch_to(first);
         }
         self.lower_outer_terms(id);
+        self.lower_tunnel(id);
         self.lower_unknown_dispatch(id);
         self.lower_header(id);
         self.lower_payload(id);

@@ -10,7 +10,7 @@ use super::Lower;
 use super::instance::FlowContext;
 use crate::catalog::FieldKey;
 use crate::trie::ClassSet;
-use crate::whole::whole_of;
+use crate::tunnels::has_connections;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use weir_ir::engine_var::EngineVar;
@@ -39,7 +39,7 @@ impl Lower<'_> {
 
     /// Whether its instances are connections, and not parts of connections below.
     pub(super) fn has_connections(&self, id: LayerId) -> bool {
-        self.is_two_sided(id) && whole_of(self.stack, id).is_none()
+        has_connections(self.stack, id)
     }
 
     fn open_at(&self, id: LayerId) -> Open {

@@ -50,6 +50,7 @@ impl Lower<'_> {
         }
         let first_words = self.b.graph.outs.len() + 1;
         self.declare_outer_terms();
+        self.declare_tunnel();
         self.declare_further_terms();
         let room = SHOW_SLOTS_MAX + self.b.graph.outs.len().saturating_sub(first_words);
         self.declare_fragment_terms();

@@ -46,8 +46,8 @@ fn number_of_download(exchange: &HttpExchange, message: &HttpMessage) -> Option<
     Some(first | SHARED_NUMBER)
 }
 
-/// The header Content-Range of a response that is one range of a whole (RFC 9110 section 14.4), or of the first
-/// of several ranges (section 14.6).
+/// The header Content-Range of a response that is one range of a whole (RFC 9110 section 14.4), or of the
+/// first of several ranges (section 14.6).
 fn content_range(message: &HttpMessage) -> Option<&[u8]> {
     if message.head.code() != 206 {
         return None;

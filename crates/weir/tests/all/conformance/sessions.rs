@@ -169,7 +169,7 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
 }
 
 /// nDPI's names of protocols we recognise, and ours.
-const NDPI: [(&str, &str); 23] = [
+const NDPI: [(&str, &str); 24] = [
     ("TLS", "ssl"),
     ("DTLS", "dtls"),
     ("HTTP", "http"),
@@ -193,6 +193,7 @@ const NDPI: [(&str, &str); 23] = [
     ("MySQL", "mysql"),
     ("Kerberos", "krb"),
     ("RTP", "rtp"),
+    ("Teredo", "teredo"),
 ];
 
 /// Compares nDPI's protocol of each flow, if we support that protocol or have recognised one.

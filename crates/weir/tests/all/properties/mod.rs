@@ -93,6 +93,7 @@ mod taken_over;
 mod taken_over_bounds;
 mod taken_over_changes;
 mod texts;
+mod tunnels;
 mod unions;
 mod wholes;
 mod workers;
