@@ -635,14 +635,14 @@ mod tests {
     }
 
     #[test]
-    fn files_and_certificates_have_the_columns_of_zeek_in_its_order() {
+    fn files_and_certificates_have_the_columns_of_zeek_in_its_order_and_then_ours() {
         let log = |name: &str| Log::of(SessionRegistry::builtin(), name);
         let names = |name: &str| -> Vec<String> {
             log(name).expect("there is one").columns().iter().map(|c| c.name.to_string()).collect()
         };
         let files = "ts fuid uid id.orig_h id.orig_p id.resp_h id.resp_p source depth analyzers mime_type filename \
                      duration local_orig is_orig seen_bytes total_bytes missing_bytes overflow_bytes timedout \
-                     parent_fuid md5 sha1 sha256 extracted extracted_cutoff extracted_size repeated";
+                     parent_fuid md5 sha1 sha256 extracted extracted_cutoff extracted_size ranges repeated";
         assert_eq!(names("files").join(" "), files);
         let x509 = "ts fingerprint certificate.version certificate.serial certificate.subject certificate.issuer \
                     certificate.not_valid_before certificate.not_valid_after certificate.key_alg \
