@@ -18,9 +18,6 @@ pub struct Tunnel {
     pub connections: u64,
 }
 
-/// Maximum number of layers noted for a connection. A connection with more is an attempt to be odd.
-const LAYERS_MAX: usize = 4;
-
 /// The tunnels among the live connections.
 #[derive(Debug, Default)]
 pub(crate) struct Tunnels {
@@ -49,7 +46,7 @@ impl Tunnels {
         let before = cost(list);
         if let Some(tunnel) = list.iter_mut().find(|tunnel| tunnel.layer == layer) {
             tunnel.connections += connections;
-        } else if list.len() < LAYERS_MAX {
+        } else {
             list.push(Tunnel { layer, first: time, connections });
         }
         cost(list) - before
@@ -69,8 +66,8 @@ impl Tunnels {
     }
 }
 
-/// The memory of a connection's list, in bytes.
-fn cost(list: &[Tunnel]) -> usize {
-    let entry = 2 * size_of::<(FlowRef, Vec<Tunnel>)>() + LAYERS_MAX * size_of::<Tunnel>();
+/// The memory of a connection's entry, in bytes. The stack bounds the number of layers.
+fn cost(list: &Vec<Tunnel>) -> usize {
+    let entry = 2 * size_of::<(FlowRef, Vec<Tunnel>)>() + list.capacity() * size_of::<Tunnel>();
     if list.is_empty() { 0 } else { entry }
 }

@@ -131,7 +131,8 @@ pub enum Notes {
         /// Packets without a connection, too.
         others: bool,
     },
-    /// The tunnels that connections are: [`tunnel_columns`](crate::tunnel_columns).
+    /// Connections that carry other connections, with two rows for each. The columns are
+    /// [`tunnel_columns`](crate::tunnel_columns).
     Tunnels,
 }
 

@@ -1,5 +1,5 @@
-//! Makes one row of several that belong together. All rows of all workers pass here in one order, so the
-//! result does not depend on the number of workers. Rows wait here for others:
+//! Combines rows that describe the same thing into one row. The rows of all workers pass here in one order,
+//! so the result does not depend on the number of workers. A row waits here for the rows that complete it:
 //!
 //! * An exchange whose messages are in two connections, as those of DHCP are: a client without an address
 //!   asks all hosts, and the server answers one. Each connection yields a row of its own: half of the

@@ -1,4 +1,5 @@
-//! Adds up the rows of a whole that was received in parts, as the ranges of a download are.
+//! Makes one row of the rows of several parts of a file, such as the ranges of a download. The row has the
+//! sum of their sizes.
 
 use crate::record::ColumnMask;
 use crate::row_times::whole_duration;

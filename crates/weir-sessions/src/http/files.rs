@@ -223,7 +223,8 @@ mod tests {
         }
     }
 
-    /// The number of the file in the answer to a request for this host.
+    /// The file in the response to a request for `/film` on `host`. `head` has the status and the header
+    /// lines of the response.
     fn download(host: &str, head: &str, body: &str) -> File {
         let request = format!("GET /film HTTP/1.1\r\nHost: {host}\r\n\r\n");
         let answer = format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());

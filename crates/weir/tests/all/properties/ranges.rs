@@ -9,7 +9,8 @@ use weir_testing::frames::{ACK, SYN, ethernet, ipv4, tcp};
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const SERVER: [u8; 4] = [192, 0, 2, 80];
 
-/// A connection with a request for each range of a target of 300 bytes, so many seconds after the beginning.
+/// The packets of a connection that begins at `second`. The client requests each of the ranges of `target`,
+/// which has 300 bytes.
 fn download(second: i64, port: u16, target: &str, ranges: &[(usize, usize)]) -> Vec<MemoryPacket> {
     let mut packets = vec![];
     let mut at = 1_700_000_000_000_000_000 + second * 1_000_000_000;
@@ -42,7 +43,7 @@ fn download(second: i64, port: u16, target: &str, ranges: &[(usize, usize)]) -> 
     packets
 }
 
-/// Of each row of a log: the numbers in these columns.
+/// For each row of a log, the values of three columns.
 fn rows(log: &str, packets: &[MemoryPacket], names: [&str; 3], workers: usize) -> Vec<[String; 3]> {
     let compiler = Compiler::default();
     let log = Log::of(compiler.sessions(), log).expect("it is there");
@@ -70,7 +71,7 @@ fn rows(log: &str, packets: &[MemoryPacket], names: [&str; 3], workers: usize) -
     found
 }
 
-/// Sizes and numbers of ranges of all files, sorted.
+/// For each file, its size, the size of the whole, and the number of ranges. Sorted.
 fn files(packets: &[MemoryPacket], workers: usize) -> Vec<[String; 3]> {
     let mut found = rows("files", packets, ["seen_bytes", "total_bytes", "ranges"], workers);
     found.sort();
