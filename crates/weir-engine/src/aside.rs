@@ -2,6 +2,7 @@
 //! flow with their key, but may belong to the flow that follows. They begin that flow once another packet
 //! restarts the old one, or once the old one ends ([`flow_end`](crate::flow_end)).
 
+use crate::flow_ref::FlowRef;
 use crate::messages::LastPacket;
 use crate::sequence::FrameRef;
 use crate::table::{BuildIdHasher, FlowId};
@@ -26,6 +27,8 @@ pub(crate) struct AsidePacket {
     pub packet: LastPacket,
     /// The number of flows that the packet found before that one: of tunnels around it.
     pub lookups: u32,
+    /// The name of the packet, for questions about packets that the flow which follows decides.
+    pub name: FlowRef,
 }
 
 impl AsidePacket {
@@ -43,18 +46,23 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Lets a packet wait beside a flow. Returns the bytes that it costs; `None` if there is no place for it.
-    pub fn put(&mut self, flow: FlowId, packet: FrameRef<'_>, lookups: u32) -> Option<usize> {
+    /// Lets a packet wait beside a flow. Returns the name of the packet, and the bytes that it costs; `None` if
+    /// there is no place for it.
+    pub fn put(&mut self, flow: FlowRef, packet: FrameRef<'_>, lookups: u32) -> Option<(FlowRef, usize)> {
         let bytes = packet.bytes.len() + PACKET_COST;
-        let is_full = self.waiting.get(&flow).is_some_and(|packets| packets.len() >= ASIDE_MAX.into());
-        if is_full || packet.bytes.len() > PACKET_BYTES_MAX || self.bytes + bytes > TOTAL_BYTES_MAX {
+        let before = self.waiting.get(&flow.id).map_or(0, |packets| packets.len() as u8);
+        if before >= ASIDE_MAX
+            || packet.bytes.len() > PACKET_BYTES_MAX
+            || self.bytes + bytes > TOTAL_BYTES_MAX
+        {
             return None;
         }
         self.bytes += bytes;
         let block = Arc::new(Block::from(packet.bytes.to_vec()));
         let packet = LastPacket { meta: PacketMeta { offset: 0, ..*packet.meta }, block };
-        self.waiting.entry(flow).or_default().push_back(AsidePacket { packet, lookups });
-        Some(bytes)
+        let name = FlowRef { beside: before + 1, ..flow };
+        self.waiting.entry(flow.id).or_default().push_back(AsidePacket { packet, lookups, name });
+        Some((name, bytes))
     }
 
     /// The number and the time of each packet that waits beside a flow.
@@ -78,13 +86,15 @@ impl Aside {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_ir::graph::Table;
 
     #[test]
     fn packets_wait_in_order_and_within_bounds() {
         let (meta, bytes) = (PacketMeta::default(), [7; 60]);
         let mut aside = Aside::default();
+        let named = |flow| FlowRef::new(Table(0), FlowId(flow));
         let mut put =
-            |flow, bytes: &[u8]| aside.put(FlowId(flow), FrameRef { meta: &meta, bytes }, 0).is_some();
+            |flow, bytes: &[u8]| aside.put(named(flow), FrameRef { meta: &meta, bytes }, 0).is_some();
         assert!((0..ASIDE_MAX).all(|_| put(1, &bytes)) && !put(1, &bytes));
         assert!(!put(2, &[0; PACKET_BYTES_MAX + 1]));
         let admitted = (2..100_000).take_while(|&flow| put(flow, &bytes)).count();

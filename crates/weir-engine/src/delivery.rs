@@ -183,6 +183,19 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
+    /// Delivers a packet that waits beside a flow, by this name: the flow that follows decides about the
+    /// questions that ask for more than the packet.
+    #[cold]
+    pub fn packet_aside(&mut self, packet: &PacketView<'_>, name: FlowRef) {
+        let (_, possible) = self.verdict(packet.terms, || Some((name, SessionVerdict::default())));
+        let (mut verdict, _) = self.verdict(packet.terms, || None);
+        let open = possible.clone() - &verdict.certain;
+        if !open.is_empty() {
+            verdict.datagram = Some((name, open));
+        }
+        self.deliver_or_hold(packet, &verdict, &possible);
+    }
+
     /// Delivers a packet that is a fragment of these `datagrams`. If the datagram found last is incomplete,
     /// `terms` are the fragment's certain and possible terms.
     pub fn fragment(
@@ -203,8 +216,12 @@ impl<S: Subscriber> Delivery<S> {
             }
         }
         self.complete_datagrams(datagrams, &verdict);
+        self.deliver_or_hold(packet, &verdict, &possible);
+    }
+
+    fn deliver_or_hold(&mut self, packet: &PacketView<'_>, verdict: &PacketVerdict, possible: &QuestionSet) {
         if !verdict.is_decided() {
-            return self.hold(packet, &verdict, &possible);
+            return self.hold(packet, verdict, possible);
         }
         let delivered = !verdict.certain.is_empty();
         self.counters.account(if delivered { Account::Delivered } else { packet.otherwise });
@@ -243,11 +260,16 @@ impl<S: Subscriber> Delivery<S> {
     /// Decides about the earlier fragments of the datagrams that a packet with this verdict completes.
     pub fn complete_datagrams(&mut self, datagrams: &[Datagram], verdict: &PacketVerdict) {
         for datagram in datagrams.iter().filter(|datagram| datagram.is_complete) {
-            if self.waiting.remove(&datagram.flow) {
-                self.subscriber.datagram(self.order, datagram.flow, Some(verdict));
-                // Another datagram may have the name of this one now.
-                self.waiting.extend(verdict.flows().into_iter().flatten());
-            }
+            self.complete_datagram(datagram.flow, verdict);
+        }
+    }
+
+    /// Decides about the fragments of a datagram that is complete, or about a packet that waited beside a flow.
+    pub fn complete_datagram(&mut self, name: FlowRef, verdict: &PacketVerdict) {
+        if self.waiting.remove(&name) {
+            self.subscriber.datagram(self.order, name, Some(verdict));
+            // Another datagram may have the name of this one now.
+            self.waiting.extend(verdict.flows().into_iter().flatten());
         }
     }
 

@@ -28,7 +28,7 @@ use crate::host::{deliver_bytes, deliver_to_streams, finish_sessions};
 use crate::matcher::FlowVerdict;
 use crate::messages::{LastPacket, Segment};
 use crate::packet_ctx::PacketCtx;
-use crate::packet_run::{Advance, Lane, PacketRun, Place, Rereading};
+use crate::packet_run::{Advance, Beside, Lane, PacketRun, Place, Rereading};
 use crate::sets::Terms;
 use crate::settle::{SettleScope, settle_open};
 use crate::stream::{CarrierPacket, InOrder, Moment, StreamEnd};
@@ -212,9 +212,10 @@ impl<S: Subscriber> FlowEnds<'_, S> {
 
     /// Prepares the packets that wait beside a flow that has ended.
     fn read_aside(&mut self, end: &FlowEnd, first_packet: u64, mut packets: VecDeque<AsidePacket>) {
-        let Some(AsidePacket { packet, lookups }) = packets.pop_front() else { return };
+        let Some(AsidePacket { packet, lookups, name }) = packets.pop_front() else { return };
         let &FlowEnd { flow, reason, .. } = end;
-        let rereading = Rereading { flow, reason, made: vec![], aside: Some(lookups), first_packet };
+        let rereading =
+            Rereading { flow, reason, made: vec![], aside: Some(Beside { lookups, name }), first_packet };
         self.work.push(Work::Packet(KeptPacket::new(&self.flows.program, packet, packets, rereading)));
     }
 
@@ -249,7 +250,7 @@ impl<S: Subscriber> FlowEnds<'_, S> {
             let (block, meta) = (&packet.last.block, &packet.last.meta);
             let (program, frame) = (&*packet.program, block.frame(meta));
             let at = PacketCtx { program, block, packet: meta, frame, extras: &NO_EXTRAS, index: 0 };
-            let is_aside = packet.rereading.aside.is_some();
+            let aside = packet.rereading.aside;
             let mut run = PacketRun {
                 at: &at,
                 lane: &mut packet.lane,
@@ -266,9 +267,9 @@ impl<S: Subscriber> FlowEnds<'_, S> {
                 }
                 step => {
                     let is_through = matches!(step, Advance::Through(_));
-                    match is_aside {
-                        true => run.settle_aside(is_through),
-                        false => run.settle_messages(is_through),
+                    match aside {
+                        Some(beside) => run.settle_aside(beside.name, is_through),
+                        None => run.settle_messages(is_through),
                     }
                 }
             }
@@ -384,9 +385,9 @@ impl KeptPacket {
 
     /// Goes on with the packet that waited behind the current one, if there is one.
     fn take_next(&mut self) {
-        let Some(AsidePacket { packet, lookups }) = self.next.pop_front() else { return };
+        let Some(AsidePacket { packet, lookups, name }) = self.next.pop_front() else { return };
         let made = std::mem::take(&mut self.rereading.made);
-        let rereading = Rereading { made, aside: Some(lookups), ..self.rereading };
+        let rereading = Rereading { made, aside: Some(Beside { lookups, name }), ..self.rereading };
         *self = *Self::new(&self.program, packet, std::mem::take(&mut self.next), rereading);
     }
 

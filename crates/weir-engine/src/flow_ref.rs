@@ -16,12 +16,15 @@ pub struct FlowRef {
     pub id: FlowId,
     /// The part of a shared table; 0 for tables of the worker's own.
     pub part: u8,
+    /// 0 for the flow itself; otherwise the name is that of a packet which waits beside the flow, by its place
+    /// among these packets, from 1.
+    pub beside: u8,
 }
 
 impl FlowRef {
     /// Flow `id` of a `table` that one worker has.
     pub fn new(table: Table, id: FlowId) -> Self {
-        Self { table, id, part: 0 }
+        Self { table, id, part: 0, beside: 0 }
     }
 
     /// The flow of the same number in a part of a shared table.

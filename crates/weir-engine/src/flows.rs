@@ -336,16 +336,21 @@ impl Flows {
     /// Lets a packet wait beside a flow, which stays as it was before the packet. `lookups`: the number of
     /// flows that the packet found before. Returns `false` if the packet cannot wait; further packets do not
     /// try then.
-    pub fn put_aside(&mut self, found: FlowHit, packet: Option<FrameRef<'_>>, lookups: u32) -> bool {
+    pub fn put_aside(
+        &mut self,
+        found: FlowHit,
+        packet: Option<FrameRef<'_>>,
+        lookups: u32,
+    ) -> Option<FlowRef> {
         let state = &mut self.tables[found.table().index()];
-        let bytes = packet.and_then(|packet| state.aside.put(found.id(), packet, lookups));
-        self.beside_bytes += bytes.unwrap_or(0);
+        let put = packet.and_then(|packet| state.aside.put(found.flow(), packet, lookups));
+        self.beside_bytes += put.map_or(0, |(_, bytes)| bytes);
         let (header, data) = state.flows.entry_mut(found.id());
         header.last_time = self.before;
         if let Some(at) = state.layout.aside_at {
-            data[at] = if bytes.is_some() { data[at] & !ASIDE_NEW } else { ASIDE_MAX };
+            data[at] = if put.is_some() { data[at] & !ASIDE_NEW } else { ASIDE_MAX };
         }
-        bytes.is_some()
+        put.map(|(name, _)| name)
     }
 
     /// Removes and returns the packets that wait beside a flow.
@@ -756,12 +761,13 @@ impl Flows {
     }
 
     /// Finishes a direction's sequence at the end of its flow: bytes behind its last number are discarded.
-    pub fn finish_sequence(&mut self, FlowRef { table, id, part }: FlowRef, side: Direction) {
+    pub fn finish_sequence(&mut self, flow: FlowRef, side: Direction) {
+        let FlowRef { table, id, .. } = flow;
         let state = &mut self.tables[table.index()];
         let Some(sequence) = state.layout.sequence else { return };
         let record = FlowRecord { id: id.0, data: state.flows.entry_mut(id).1 };
         let outside_bytes = self.sequences.finish(sequence, record, side);
-        self.count_outside(FlowRef { table, id, part }, side, outside_bytes);
+        self.count_outside(flow, side, outside_bytes);
     }
 
     /// Counts bytes that waited and turned out to be outside of their direction's numbers.

@@ -259,11 +259,11 @@ mod tests {
     use weir_packet::{BitSet, Value};
     use weir_sessions::{ProbeDecision, ProtocolSet};
 
-    const NAME: FlowRef = FlowRef { table: Table(0), id: FlowId(7), part: 0 };
+    const NAME: FlowRef = FlowRef { table: Table(0), id: FlowId(7), part: 0, beside: 0 };
     /// The workers of two flows with this name, and a datagram of the first worker.
     const FLOW: usize = 0;
     const OTHER: usize = 1;
-    const DATAGRAM: FlowRef = FlowRef { table: Table(1), id: FlowId(7), part: 0 };
+    const DATAGRAM: FlowRef = FlowRef { table: Table(1), id: FlowId(7), part: 0, beside: 0 };
 
     /// Two questions about packets: remainder 0 asks about the connection, remainder 1 about a session.
     fn queue(held_packets_max: usize) -> HoldQueue<u32> {
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_fragment_waits_on_for_the_connection_or_for_the_datagram_around() {
-        let around = FlowRef { table: Table(1), id: FlowId(8), part: 0 };
+        let around = FlowRef { table: Table(1), id: FlowId(8), part: 0, beside: 0 };
         let mut queue = queue(9);
         // Packet 2 completes the datagram of packet 1, and is a fragment itself; packet 3 waits for its
         // connection.

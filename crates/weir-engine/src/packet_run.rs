@@ -61,6 +61,8 @@ pub(crate) struct Place {
     /// Flows that the program has looked up.
     found: u32,
     restarting: Restarting,
+    /// The packet's name, if the packet waits beside the flow found last: it does not belong to that flow.
+    aside: Option<FlowRef>,
 }
 
 /// What a restart means that the program requests next.
@@ -86,10 +88,19 @@ pub(crate) struct Rereading {
     pub reason: EndReason,
     /// Flows that were created for the contents of the messages, or for a packet that waited.
     pub made: Vec<FlowHit>,
-    /// The packet waited beside the flow: the number of flows that it finds before the flow that follows.
-    pub aside: Option<u32>,
+    /// The packet waited beside the flow.
+    pub aside: Option<Beside>,
     /// The number of the first packet of that flow.
     pub first_packet: u64,
+}
+
+/// A packet that waited beside a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Beside {
+    /// The number of flows that the packet finds before the flow that follows.
+    pub lookups: u32,
+    /// The name of the packet.
+    pub name: FlowRef,
 }
 
 /// A connection of a packet, for the questions that track it.
@@ -344,7 +355,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     #[inline]
     fn is_retraced(&self) -> bool {
         self.rereading.as_ref().is_some_and(|rereading| match rereading.aside {
-            Some(lookups) => self.place.found < lookups,
+            Some(beside) => self.place.found < beside.lookups,
             None => !self.flows.messages.is_reading(),
         })
     }
@@ -411,7 +422,8 @@ impl<S: Subscriber> PacketRun<'_, S> {
         // A message is no packet, and the frame of a flow in a message is that of its carrier.
         let is_packet = !self.flows.messages.is_reading();
         let frame = FrameRef { meta: packet, bytes: frame };
-        if !self.flows.put_aside(flow, is_packet.then_some(frame), self.place.found - 1) {
+        self.place.aside = self.flows.put_aside(flow, is_packet.then_some(frame), self.place.found - 1);
+        if self.place.aside.is_none() {
             self.delivery.counters.flow.aside_refused += 1;
         }
     }
@@ -489,16 +501,21 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.effects.emitted.clear();
     }
 
-    /// Settles a packet that waited beside a flow: delivers its events, and undecided bytes and sessions. The
-    /// packet itself was delivered when it came.
-    pub fn settle_aside(&mut self, is_through: bool) {
+    /// Settles a packet that waited beside a flow: hands it to the questions that track the connection to which
+    /// it belongs, decides about the packet itself, and delivers its events, and undecided bytes and sessions.
+    /// Questions that decide by the packet alone had it when it came.
+    pub fn settle_aside(&mut self, name: FlowRef, is_through: bool) {
         if is_through {
+            self.note_connection();
+            let flows = &*self.flows;
+            let flow = || self.connection().and_then(|found| flows.verdict(found));
+            let (verdict, _) = self.delivery.verdict(self.lane.terms(flows), flow);
+            self.delivery.complete_datagram(name, &verdict);
             let terms = self.lane.terms(self.flows);
-            if let Some(owner) = self.place.nesting.owner() {
-                self.flows.record_terms(owner.flow(), terms, |_, _| {});
-            }
             self.delivery.note_odd_events(self.owner(), &self.effects.emitted, self.at.packet);
             self.delivery.events(&mut self.effects.emitted, self.at.packet, terms);
+        } else {
+            self.delivery.lose_datagram(name);
         }
         self.settle_open();
         self.flows.messages.forget_begun();
@@ -529,28 +546,13 @@ impl<S: Subscriber> PacketRun<'_, S> {
     #[inline]
     fn decide(&mut self, reason: Option<DropReason>) {
         let &PacketCtx { block, packet, extras, index, .. } = self.at;
+        let (connection, is_for_others) = (self.connection(), self.note_connection());
         let terms = self.lane.terms(self.flows);
-        let connection = self.place.nesting.owner();
-        let (mut is_tracked, mut is_for_others) = (false, false);
-        if let Some(found) = connection {
-            let matcher = &self.delivery.matcher;
-            self.flows.record_terms(found.flow(), terms, |word, all| {
-                is_tracked |= all & matcher.tracked_classes().word(word) != 0;
-                is_for_others |= all & matcher.other_classes().word(word) != 0;
-            });
-        }
-        if let Some(found) = connection.filter(|_| self.flows.taken_over.is_possible()) {
-            self.flows.note_quiet(found, &self.delivery.matcher);
-        }
         if let Some(OverFlow { flow, first_packet }) = self.place.reporting {
             if self.flows.take_live(flow, first_packet) {
                 self.flows.record_terms(flow, terms, |_, _| {});
             }
             self.flows.give_back();
-        }
-        if let Some(found) = connection.filter(|_| is_tracked) {
-            let tracked = Tracked { found, outs: &self.lane.k.outs, is_outer: false };
-            track(self.at, self.flows, self.delivery, tracked);
         }
         let otherwise = match reason {
             _ if is_for_others => Account::Delivered,
@@ -566,7 +568,39 @@ impl<S: Subscriber> PacketRun<'_, S> {
         let flows = &*self.flows;
         let flow = || connection.and_then(|found| flows.verdict(found));
         let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &self.lane.k.outs };
-        self.delivery.packet(&PacketView { seen, terms, otherwise }, flow);
+        let view = PacketView { seen, terms, otherwise };
+        match self.place.aside {
+            Some(name) => self.delivery.packet_aside(&view, name),
+            None => self.delivery.packet(&view, flow),
+        }
+    }
+
+    /// The connection that the packet belongs to; none if the packet waits beside one.
+    #[inline]
+    fn connection(&self) -> Option<FlowHit> {
+        self.place.nesting.owner().filter(|_| self.place.aside.is_none())
+    }
+
+    /// Records the classes of the packet for its connection, and hands the packet to the questions that track
+    /// the connection. Returns whether other questions ask about connections of its classes.
+    #[inline]
+    fn note_connection(&mut self) -> bool {
+        let Some(found) = self.connection() else { return false };
+        let terms = self.lane.terms(self.flows);
+        let (mut is_tracked, mut is_for_others) = (false, false);
+        let matcher = &self.delivery.matcher;
+        self.flows.record_terms(found.flow(), terms, |word, all| {
+            is_tracked |= all & matcher.tracked_classes().word(word) != 0;
+            is_for_others |= all & matcher.other_classes().word(word) != 0;
+        });
+        if self.flows.taken_over.is_possible() {
+            self.flows.note_quiet(found, &self.delivery.matcher);
+        }
+        if is_tracked {
+            let tracked = Tracked { found, outs: &self.lane.k.outs, is_outer: false };
+            track(self.at, self.flows, self.delivery, tracked);
+        }
+        is_for_others
     }
 
     /// Decides which questions receive a packet that is a fragment, and the earlier fragments of the

@@ -285,7 +285,7 @@ impl TableState {
     #[inline]
     pub fn tail<'a>(
         &'a mut self,
-        FlowRef { table, id, part }: FlowRef,
+        FlowRef { table, id, part, .. }: FlowRef,
         shared: SharedState<'a>,
         plan: &'a Plan,
     ) -> (TailFlow<'a>, &'a mut [u8]) {

@@ -68,7 +68,8 @@ impl Method {
 pub struct LinkOptions {
     /// The method of capture.
     pub method: Method,
-    /// Bytes of the ring between the kernel and each worker, for each interface; at least 2 MiB are used.
+    /// Bytes of the ring between the kernel and each worker, for each interface; at least 256 KiB are used.
+    /// Below 16 MiB, packets of more than 64 KiB ("big TCP" on links of the same machine) may be cut.
     pub buffer_bytes: usize,
     /// Receive all packets of the link, also those for other hosts.
     pub promiscuous: bool,

@@ -18,8 +18,14 @@ use weir_packet::{
     Retention, SourceStats, Timestamp,
 };
 
-/// Bytes of a block: more than the longest packet that the kernel makes of several.
-const BLOCK_BYTES: usize = 1 << 20;
+/// The most bytes of a block: more than the longest packet that the kernel makes of several (512 KiB, with "big
+/// TCP").
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+/// The fewest bytes of a block: more than the longest packet without "big TCP".
+const BLOCK_BYTES_MIN: usize = 128 << 10;
+/// The blocks of a ring, unless a block would be too long or too short then. The kernel passes a block after
+/// some time, full or not: with few blocks, the ring has no room although hardly a byte of it is used.
+const BLOCKS: usize = 16;
 /// Time after which the kernel passes a block that is not full, milliseconds.
 pub(crate) const RETIRE_MS: u32 = 8;
 /// `SOF_TIMESTAMPING_RAW_HARDWARE`: times of the network card.
@@ -80,20 +86,22 @@ impl PacketSocket {
         if options.hardware_time {
             socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, &RAW_HARDWARE)?;
         }
-        let blocks = (options.buffer_bytes / BLOCK_BYTES).max(2);
+        let block_bytes = (options.buffer_bytes / BLOCKS).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
+        let block_bytes = 1 << block_bytes.ilog2();
+        let blocks = (options.buffer_bytes / block_bytes).max(2);
         let frame_bytes = 2048;
         let request = libc::tpacket_req3 {
-            tp_block_size: BLOCK_BYTES as u32,
+            tp_block_size: block_bytes as u32,
             tp_block_nr: blocks as u32,
             tp_frame_size: frame_bytes,
-            tp_frame_nr: (blocks * BLOCK_BYTES) as u32 / frame_bytes,
+            tp_frame_nr: (blocks * block_bytes) as u32 / frame_bytes,
             tp_retire_blk_tov: RETIRE_MS,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
         socket.set(SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let mapping = Mapping::of(&socket, blocks * BLOCK_BYTES, 0)?;
-        let ring = Arc::new(Ring::new(mapping, BLOCK_BYTES, blocks));
+        let mapping = Mapping::of(&socket, blocks * block_bytes, 0)?;
+        let ring = Arc::new(Ring::new(mapping, block_bytes, blocks));
         // The loopback interface shows each packet as sent and as received.
         if InterfaceQuery::new()?.hardware(&target.name) == Some(libc::ARPHRD_LOOPBACK) {
             socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;

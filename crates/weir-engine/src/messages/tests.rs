@@ -4,7 +4,7 @@ use super::*;
 use crate::table::Birth;
 use weir_packet::{PacketMemory, offset_in};
 
-const FLOW: FlowRef = FlowRef { table: Table(0), id: FlowId(7), part: 0 };
+const FLOW: FlowRef = FlowRef { table: Table(0), id: FlowId(7), part: 0, beside: 0 };
 
 fn flow_ref(id: u32) -> FlowRef {
     FlowRef::new(Table(0), FlowId(id))

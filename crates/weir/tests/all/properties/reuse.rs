@@ -1,7 +1,7 @@
 //! Which connection a segment belongs to: five-tuples that are used again without a close, handshakes that
 //! were captured out of order, and directions with different VLAN tags.
 
-use crate::properties::drive::{MemoryPacket, ask, compile, in_memory};
+use crate::properties::drive::{MemoryPacket, ask, compile, in_memory, rows as rows_of_packets};
 use std::convert::Infallible;
 use weir::packet::Timestamp;
 use weir::{Compiler, Connection, Executor, Item, Options, Shape, Want};
@@ -291,4 +291,55 @@ fn networks_with_the_same_addresses_stay_apart() {
         .map(|(one, other)| if one.0 == 0 { frame(one, &[7]) } else { frame(other, &[8]) })
         .collect();
     assert_eq!(connections(&frames).len(), 2);
+}
+
+/// The SYN of a connection waits beside the connection before it. Questions about packets get it with the
+/// connection to which it belongs.
+#[test]
+fn the_packets_of_a_connection_include_the_syn_that_waited() {
+    let unlike = unclosed(100, 900);
+    let mut like = unclosed(100, 900);
+    (like[3].4, like[4].4) = (b"GET /a HTTP/1.1\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n");
+    let mut new: Vec<Segment> = unclosed(70_000, 90_000);
+    (new[3].4, new[4].4) = (b"GET /b HTTP/1.1\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n");
+    let retried = [&new[..1], &new].concat();
+    let lone = new[..1].to_vec();
+    let compiler = Compiler::default();
+    for (old, next, http) in [
+        (&unlike, &new, 6..11),
+        (&unlike, &retried, 6..12),
+        (&like, &new, 1..11),
+        // A stranger's SYN is a connection of its own, without a request.
+        (&like, &lone, 1..6),
+        (&unlike, &lone, 6..6),
+    ] {
+        let frames = [&old[..], next].concat().iter().map(|segment| frame(segment, &[])).collect::<Vec<_>>();
+        let packets: Vec<MemoryPacket> = (0..)
+            .zip(&frames)
+            .map(|(at, frame)| MemoryPacket {
+                time: Timestamp(at * 10_000_000),
+                ..MemoryPacket::ethernet(frame.clone())
+            })
+            .collect();
+        let asks = ["http", "tcp", "tcp.flags.syn == 1", "tcp.flags.syn == 1 and http", "tls"];
+        let asks = asks.map(|filter| ask(filter, Want::Packets));
+        let compiled = compile(&compiler, &asks, &Options::default());
+        let is_syn = |number: &usize| frames[number - 1][47] & SYN != 0;
+        for workers in [1, 4] {
+            let (rows, _) = rows_of_packets(&compiler, &compiled, &packets, workers);
+            let of = |question: usize| {
+                let prefix = format!("{question} packet ");
+                let numbers = rows.iter().filter_map(|row| row.strip_prefix(&prefix)?.parse().ok());
+                numbers.collect::<Vec<usize>>()
+            };
+            let all: Vec<usize> = (1..=frames.len()).collect();
+            let syns = |numbers: &[usize]| numbers.iter().copied().filter(is_syn).collect::<Vec<_>>();
+            let http: Vec<usize> = http.clone().collect();
+            assert_eq!(of(0), http, "{workers}: {rows:?}");
+            assert_eq!(of(1), all, "{workers}: {rows:?}");
+            assert_eq!(of(2), syns(&all), "{workers}: {rows:?}");
+            assert_eq!(of(3), syns(&http), "{workers}: {rows:?}");
+            assert!(of(4).is_empty(), "{workers}: {rows:?}");
+        }
+    }
 }
