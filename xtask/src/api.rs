@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use syn::spanned::Spanned;
 
-use crate::modules::{self, Module};
+use crate::modules::{self, Module, Source};
 use crate::shell::{Result, read, root, said, write};
 
 /// The crate whose API the page shows.
@@ -48,7 +48,7 @@ fn parse() -> Result<Files> {
     for entry in std::fs::read_dir(root().join("crates")).map_err(said("crates"))? {
         let path = entry.map_err(said("crates"))?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().replace('-', "_")).unwrap_or_default();
-        for (module, file) in modules::parse(&path.join("src"))? {
+        for (module, Source { file, .. }) in modules::parse(&path.join("src"))? {
             files.insert([vec![name.clone()], module].concat(), file);
         }
     }

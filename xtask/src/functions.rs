@@ -5,15 +5,16 @@ use std::path::Path;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::modules;
-use crate::shell::Result;
+use crate::modules::{self, Source};
+use crate::shell::{Result, root};
 
 /// Parameters of a function, `self` included, beyond which it is listed.
 const PARAMETERS_MAX: usize = 8;
 /// Folders whose functions build a graph: there `is_known(&mut self, …)` adds the test to the graph.
-const BUILDERS: [&str; 2] = ["lower", "passes"];
+const BUILDERS: [&str; 3] =
+    ["crates/weir-compile/src/lower", "crates/weir-codegen/src/lower", "crates/weir-ir/src/passes"];
 
-/// The places of a crate, each with the module, the line and the name.
+/// The places of a crate, each with the file, the line and the name.
 #[derive(Default)]
 pub struct Places {
     /// Functions `is_…` and `has_…` that take `&mut self`, outside builders.
@@ -31,26 +32,29 @@ impl Places {
     /// If a file cannot be read or is not Rust.
     pub fn of(folder: &Path) -> Result<Self> {
         let mut places = Self::default();
-        for (module, parsed) in modules::parse(folder)? {
+        for (module, Source { path, file }) in modules::parse(folder)? {
             if module.iter().any(|name| name == "tests") {
                 continue;
             }
-            let is_builder = module.iter().any(|name| BUILDERS.contains(&name.as_str()));
-            Reader { module: module.join("::"), is_builder, places: &mut places }.visit_file(&parsed);
+            let path = path.strip_prefix(root()).unwrap_or(&path);
+            let is_builder = BUILDERS.iter().any(|folder| path.starts_with(folder));
+            let name = path.display().to_string();
+            Reader { name, is_builder, places: &mut places }.visit_file(&file);
         }
         Ok(places)
     }
 }
 
 struct Reader<'a> {
-    module: String,
+    /// The name of the file.
+    name: String,
     is_builder: bool,
     places: &'a mut Places,
 }
 
 impl Reader<'_> {
     fn place(&self, what: &impl Spanned, name: &str) -> String {
-        format!("{}:{}: {name}", self.module, what.span().start().line)
+        format!("{}:{}: {name}", self.name, what.span().start().line)
     }
 
     fn signature(&mut self, signature: &syn::Signature) {
@@ -144,7 +148,7 @@ mod tests {
         ";
         let mut places = Places::default();
         let parsed = syn::parse_file(text).expect("it is Rust");
-        Reader { module: "m".into(), is_builder: false, places: &mut places }.visit_file(&parsed);
+        Reader { name: "m".into(), is_builder: false, places: &mut places }.visit_file(&parsed);
         assert_eq!(places.effectful_queries, ["m:3: is_a"]);
         assert_eq!(places.filter_texts, ["m:3: .filter.contains(…)"]);
         assert_eq!(places.long_parameter_lists, ["m:6: d"]);

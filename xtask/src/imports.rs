@@ -1,7 +1,7 @@
 //! The imports between the files of a crate, and the cycles in them.
 //!
 //! Files are modules. A path (`use`, an expression, a type) that begins with `crate`, `self`, `super` or a
-//! module below its own leads from one module to another; a name that a module only re-exports leads to where
+//! module below its own leads from one module to another; a name that a module only imports leads to where
 //! the name is declared. A folder's `mod.rs` is a module like those inside the folder: a path from one to the
 //! other is an import. A declaration (`mod x;`) is none. Code under `#[cfg(test)]` does not count, and
 //! neither do paths inside macro calls.
@@ -26,7 +26,7 @@ impl Imports {
     pub fn of(folder: &Path) -> Result<Self> {
         let files = modules::parse(folder)?;
         Ok(Self::between(
-            &files.iter().map(|(module, parsed)| (module.clone(), File::of(module, parsed))).collect(),
+            &files.iter().map(|(module, source)| (module.clone(), File::of(module, &source.file))).collect(),
         ))
     }
 
@@ -35,7 +35,7 @@ impl Imports {
         let is_test = |module: &Module| tests.iter().any(|test| module.starts_with(test));
         let mut uses = BTreeMap::new();
         for (module, file) in files.iter().filter(|(module, _)| !is_test(module)) {
-            let paths = file.paths.iter().chain(file.reexports.values());
+            let paths = file.paths.iter().chain(file.imports.values());
             let used = paths.filter_map(|path| target(files, module, path, 0));
             let is_other = |other: &Module| other != module;
             uses.insert(module.clone(), used.filter(is_other).collect::<BTreeSet<Module>>());
@@ -93,8 +93,9 @@ struct File {
     inside: Module,
     module: Module,
     paths: Vec<Module>,
-    /// Names that the module re-exports, and their paths.
-    reexports: BTreeMap<String, Module>,
+    /// Names that the module imports, and their paths. Other modules may use these names: all of them if the
+    /// import is public, those inside the module if not.
+    imports: BTreeMap<String, Module>,
     /// Modules that are compiled for tests only.
     tests: Vec<Module>,
 }
@@ -109,8 +110,8 @@ fn target(files: &BTreeMap<Module, File>, module: &Module, path: &[String], dept
             (at, rest) = (below, &rest[1..]);
             continue;
         }
-        // Limits chains of re-exports, which are cyclic only in invalid code.
-        if let Some(path) = files.get(&at)?.reexports.get(name).filter(|_| depth < 8) {
+        // Limits chains of imports, which are cyclic only in invalid code.
+        if let Some(path) = files.get(&at)?.imports.get(name).filter(|_| depth < 8) {
             return target(files, &at, path, depth + 1);
         }
         break;
@@ -165,11 +166,11 @@ impl<'ast> Visit<'ast> for File {
     }
 
     fn visit_item_use(&mut self, import: &'ast syn::ItemUse) {
-        let is_public = !matches!(import.vis, syn::Visibility::Inherited);
         for (path, name) in modules::imported(&import.tree) {
             let Some(path) = self.note(path) else { continue };
-            if is_public && name != "*" {
-                self.reexports.insert(name, path);
+            // A function may import under a name that the module has for something else.
+            if name != "*" && !self.imports.contains_key(&name) {
+                self.imports.insert(name, path);
             } else {
                 self.paths.push(path);
             }
@@ -226,5 +227,17 @@ mod tests {
             ("b", "use crate::a::A; use std::fmt; pub struct B;"),
         ]);
         assert_eq!(found.cycles(), ["a → a::part → a"]);
+    }
+
+    #[test]
+    fn what_a_folder_imports_for_its_files_is_no_use_of_the_folder() {
+        let found = imports(&[
+            ("", "mod a; mod b;"),
+            ("a", "mod one; mod two; use one::One; use crate::b::B; fn f(_: One) {}"),
+            ("a::one", "use super::B; pub(super) struct One(B);"),
+            ("a::two", "fn g(_: super::One) {}"),
+            ("b", "pub struct B;"),
+        ]);
+        assert_eq!(found.cycles(), [""; 0]);
     }
 }

@@ -1,24 +1,30 @@
 //! Parses the source files of a crate, and resolves paths between its modules.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::shell::{Result, read, said};
 
 /// A module as a list of names, from the root of the crate. The root is the empty list.
 pub type Module = Vec<String>;
 
+/// A parsed source file.
+pub struct Source {
+    pub path: PathBuf,
+    pub file: syn::File,
+}
+
 /// Parses all sources below a folder.
 ///
 /// # Errors
 /// If a file cannot be read or is not Rust.
-pub fn parse(folder: &Path) -> Result<BTreeMap<Module, syn::File>> {
+pub fn parse(folder: &Path) -> Result<BTreeMap<Module, Source>> {
     let mut files = BTreeMap::new();
     parse_below(folder, &mut vec![], &mut files)?;
     Ok(files)
 }
 
-fn parse_below(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, syn::File>) -> Result {
+fn parse_below(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, Source>) -> Result {
     for entry in std::fs::read_dir(folder).map_err(said(folder.display()))? {
         let path = entry.map_err(said(folder.display()))?.path();
         let Some(name) = path.file_stem().and_then(|name| name.to_str()).map(str::to_string) else {
@@ -35,7 +41,8 @@ fn parse_below(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, s
             if is_beside || !["mod", "lib", "main"].contains(&name.as_str()) {
                 module.push(name);
             }
-            files.insert(module, syn::parse_file(&read(&path)?).map_err(said(path.display()))?);
+            let file = syn::parse_file(&read(&path)?).map_err(said(path.display()))?;
+            files.insert(module, Source { path, file });
         }
     }
     Ok(())

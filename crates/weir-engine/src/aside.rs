@@ -46,8 +46,8 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Lets a packet wait beside a flow. Returns the name of the packet, and the bytes that it costs; `None` if
-    /// there is no place for it.
+    /// Lets a packet wait beside a flow. Returns the name of the packet, and the bytes that it costs; `None`
+    /// if there is no place for it.
     pub fn put(&mut self, flow: FlowRef, packet: FrameRef<'_>, lookups: u32) -> Option<(FlowRef, usize)> {
         let bytes = packet.bytes.len() + PACKET_COST;
         let before = self.waiting.get(&flow.id).map_or(0, |packets| packets.len() as u8);

@@ -264,7 +264,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Decides about the fragments of a datagram that is complete, or about a packet that waited beside a flow.
+    /// Decides about the fragments of a datagram that is complete, or about a packet that waited beside a
+    /// flow.
     pub fn complete_datagram(&mut self, name: FlowRef, verdict: &PacketVerdict) {
         if self.waiting.remove(&name) {
             self.subscriber.datagram(self.order, name, Some(verdict));

@@ -16,8 +16,8 @@ pub struct FlowRef {
     pub id: FlowId,
     /// The part of a shared table; 0 for tables of the worker's own.
     pub part: u8,
-    /// 0 for the flow itself; otherwise the name is that of a packet which waits beside the flow, by its place
-    /// among these packets, from 1.
+    /// 0 for the flow itself; otherwise the name is that of a packet which waits beside the flow, by its
+    /// place among these packets, from 1.
     pub beside: u8,
 }
 

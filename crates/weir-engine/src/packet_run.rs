@@ -501,9 +501,9 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.effects.emitted.clear();
     }
 
-    /// Settles a packet that waited beside a flow: hands it to the questions that track the connection to which
-    /// it belongs, decides about the packet itself, and delivers its events, and undecided bytes and sessions.
-    /// Questions that decide by the packet alone had it when it came.
+    /// Settles a packet that waited beside a flow: hands it to the questions that track the connection to
+    /// which it belongs, decides about the packet itself, and delivers its events, and undecided bytes and
+    /// sessions. Questions that decide by the packet alone had it when it came.
     pub fn settle_aside(&mut self, name: FlowRef, is_through: bool) {
         if is_through {
             self.note_connection();

@@ -18,8 +18,8 @@ use weir_packet::{
     Retention, SourceStats, Timestamp,
 };
 
-/// The most bytes of a block: more than the longest packet that the kernel makes of several (512 KiB, with "big
-/// TCP").
+/// The most bytes of a block: more than the longest packet that the kernel makes of several (512 KiB, with
+/// "big TCP").
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 /// The fewest bytes of a block: more than the longest packet without "big TCP".
 const BLOCK_BYTES_MIN: usize = 128 << 10;
