@@ -1,10 +1,10 @@
 //! The imports between the files of a crate, and the cycles in them.
 //!
-//! Files are modules. A path (`use`, an expression, a type) that begins with `crate`, `self`, `super` or a
-//! module below its own leads from one module to another; a name that a module only imports leads to where
-//! the name is declared. A folder's `mod.rs` is a module like those inside the folder: a path from one to the
-//! other is an import. A declaration (`mod x;`) is none. Code under `#[cfg(test)]` does not count, and
-//! neither do paths inside macro calls.
+//! Files are modules. A path (in a `use`, an expression or a type) that begins with `crate`, `self`, `super`
+//! or the name of a child module leads from one module to another. If the path names an item that the other
+//! module merely imports, the path leads to the module that declares the item. A folder's `mod.rs` is a
+//! module like those inside the folder: a path from one to the other is an import. A declaration
+//! (`mod x;`) is none. Code under `#[cfg(test)]` does not count, and neither do paths inside macro calls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -168,7 +168,8 @@ impl<'ast> Visit<'ast> for File {
     fn visit_item_use(&mut self, import: &'ast syn::ItemUse) {
         for (path, name) in modules::imported(&import.tree) {
             let Some(path) = self.note(path) else { continue };
-            // A function may import under a name that the module has for something else.
+            // Two functions may import different items under one name. The first item keeps the name; the
+            // import of the other item still counts as a use.
             if name != "*" && !self.imports.contains_key(&name) {
                 self.imports.insert(name, path);
             } else {

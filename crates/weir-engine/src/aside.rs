@@ -25,9 +25,10 @@ const PACKET_COST: usize = 2 * size_of::<AsidePacket>() + size_of::<Block>() + 6
 #[derive(Debug)]
 pub(crate) struct AsidePacket {
     pub packet: LastPacket,
-    /// The number of flows that the packet found before that one: of tunnels around it.
+    /// The number of flows that the packet found before that flow: those of the tunnels around the packet.
     pub lookups: u32,
-    /// The name of the packet, for questions about packets that the flow which follows decides.
+    /// The name under which questions about packets hold the packet. The flow that follows decides about
+    /// these questions.
     pub name: FlowRef,
 }
 

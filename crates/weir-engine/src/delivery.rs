@@ -183,8 +183,8 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Delivers a packet that waits beside a flow, by this name: the flow that follows decides about the
-    /// questions that ask for more than the packet.
+    /// Delivers a packet that waits beside a flow. Questions that the packet alone answers receive the packet
+    /// at once. The other questions hold the packet under this name, until the flow that follows decides.
     #[cold]
     pub fn packet_aside(&mut self, packet: &PacketView<'_>, name: FlowRef) {
         let (_, possible) = self.verdict(packet.terms, || Some((name, SessionVerdict::default())));

@@ -16,8 +16,8 @@ pub struct FlowRef {
     pub id: FlowId,
     /// The part of a shared table; 0 for tables of the worker's own.
     pub part: u8,
-    /// 0 for the flow itself; otherwise the name is that of a packet which waits beside the flow, by its
-    /// place among these packets, from 1.
+    /// 0 names the flow itself. A larger number names a packet that waits beside the flow: 1 the first such
+    /// packet.
     pub beside: u8,
 }
 

@@ -334,8 +334,8 @@ impl Flows {
     }
 
     /// Lets a packet wait beside a flow, which stays as it was before the packet. `lookups`: the number of
-    /// flows that the packet found before. Returns `false` if the packet cannot wait; further packets do not
-    /// try then.
+    /// flows that the packet found before. Returns the name of the packet, and `None` if the packet cannot
+    /// wait: further packets do not try then.
     pub fn put_aside(
         &mut self,
         found: FlowHit,

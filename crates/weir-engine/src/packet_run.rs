@@ -97,7 +97,8 @@ pub(crate) struct Rereading {
 /// A packet that waited beside a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Beside {
-    /// The number of flows that the packet finds before the flow that follows.
+    /// The number of flows that the packet finds first: those of the tunnels around the packet. The next
+    /// flow that the packet asks for is the one that follows the flow beside which it waited.
     pub lookups: u32,
     /// The name of the packet.
     pub name: FlowRef,
@@ -501,9 +502,10 @@ impl<S: Subscriber> PacketRun<'_, S> {
         self.effects.emitted.clear();
     }
 
-    /// Settles a packet that waited beside a flow: hands it to the questions that track the connection to
-    /// which it belongs, decides about the packet itself, and delivers its events, and undecided bytes and
-    /// sessions. Questions that decide by the packet alone had it when it came.
+    /// Settles a packet that waited beside a flow, once the packet's connection is known. Questions that
+    /// track the connection receive the packet, and questions that hold the packet are decided. The packet's
+    /// events, undecided bytes and sessions are delivered. Questions that the packet alone answers received
+    /// the packet when it came.
     pub fn settle_aside(&mut self, name: FlowRef, is_through: bool) {
         if is_through {
             self.note_connection();

@@ -18,13 +18,14 @@ use weir_packet::{
     Retention, SourceStats, Timestamp,
 };
 
-/// The most bytes of a block: more than the longest packet that the kernel makes of several (512 KiB, with
-/// "big TCP").
+/// The size of the largest blocks, bytes. The kernel joins received packets of a connection into one; with
+/// "big TCP" such a packet has up to 512 KiB, and a block must have room for it.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
-/// The fewest bytes of a block: more than the longest packet without "big TCP".
+/// The size of the smallest blocks, bytes. Without "big TCP", a joined packet has up to 64 KiB.
 const BLOCK_BYTES_MIN: usize = 128 << 10;
-/// The blocks of a ring, unless a block would be too long or too short then. The kernel passes a block after
-/// some time, full or not: with few blocks, the ring has no room although hardly a byte of it is used.
+/// The number of blocks of a ring, if blocks of a permitted size allow this number. The kernel passes a block
+/// after [`RETIRE_MS`], full or not. With few blocks, all of them can be passed but nearly empty, and the
+/// kernel has no block for the next packet.
 const BLOCKS: usize = 16;
 /// Time after which the kernel passes a block that is not full, milliseconds.
 pub(crate) const RETIRE_MS: u32 = 8;
