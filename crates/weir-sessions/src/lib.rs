@@ -34,6 +34,7 @@ mod line;
 pub mod modbus;
 pub mod mqtt;
 pub mod mysql;
+pub mod nbdgm;
 pub mod ntp;
 pub mod openvpn;
 mod pairing;
@@ -102,6 +103,7 @@ pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
     &openvpn::PROTOCOL,
     &sip::PROTOCOL,
     &ssdp::PROTOCOL,
+    &nbdgm::PROTOCOL,
     &rtp::PROTOCOL,
     &rdp::PROTOCOL,
     &mqtt::PROTOCOL,

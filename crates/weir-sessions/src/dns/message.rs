@@ -174,7 +174,9 @@ impl Message {
         let wants_unicast = matches!(class, 0x8001 | 0x80ff);
         let class = if wants_unicast { class & 0x7fff } else { class };
         // NB and NBSTAT (RFC 1002 §4.2.1.2).
-        let netbios = if matches!(kind, 32 | 33) { name::decode_netbios(&sent) } else { None };
+        let first_label = sent.split('.').next().filter(|_| matches!(kind, 32 | 33));
+        let netbios =
+            first_label.and_then(|label| name::decode_netbios(label.as_bytes())).map(|(name, _)| name);
         let is_netbios = netbios.is_some();
         let name = netbios.unwrap_or_else(|| sent.to_ascii_lowercase());
         let sent_name = if name == sent { None } else { Some(sent) };

@@ -24,6 +24,7 @@ mod tests;
 mod transaction;
 
 pub use message::{Edns, Header, Message, QUESTIONS_MAX, Question, RECORDS_MAX};
+pub(crate) use name::{decode_netbios, escape};
 pub use parser::{DnsParser, WAITING_BYTES_MAX, WAITING_MAX};
 pub use record::{Naptr, Record, RecordData, Soa, Svcb, TXT_BYTES_MAX};
 pub use transaction::DnsTransaction;

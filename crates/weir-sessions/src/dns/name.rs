@@ -87,7 +87,7 @@ fn push_label(text: &mut String, label: &[u8]) {
 }
 
 /// Bytes as text: UTF-8 as it is, other bytes as `\x9f`.
-pub(super) fn escape(bytes: &[u8]) -> String {
+pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -101,9 +101,8 @@ fn push_escaped(text: &mut String, byte: u8) {
 }
 
 /// Decodes a NetBIOS name (RFC 1001 §14.1): 32 letters from A to P encode 16 bytes, padded with spaces. The
-/// last byte is the type of service.
-pub(super) fn decode_netbios(text: &str) -> Option<String> {
-    let label = text.split('.').next()?.as_bytes();
+/// last byte is the type of service, which is returned beside the name.
+pub(crate) fn decode_netbios(label: &[u8]) -> Option<(String, u8)> {
     if label.len() != 32 || !label.iter().all(|letter| (b'a'..=b'p').contains(&letter.to_ascii_lowercase())) {
         return None;
     }
@@ -111,7 +110,7 @@ pub(super) fn decode_netbios(text: &str) -> Option<String> {
     let decoded: Vec<u8> =
         label.as_chunks::<2>().0.iter().map(|[high, low]| nibble(*high) << 4 | nibble(*low)).collect();
     let end = decoded[..15].iter().rposition(|byte| !matches!(byte, b' ' | 0)).map_or(0, |at| at + 1);
-    Some(escape(&decoded[..end]))
+    Some((escape(&decoded[..end]), decoded[15]))
 }
 
 #[cfg(test)]
@@ -171,8 +170,8 @@ mod tests {
     #[test]
     fn a_netbios_name_is_decoded() {
         let name = "FHEPFCELEHFCEPFFFACACACACACACABL";
-        assert_eq!(decode_netbios(name).as_deref(), Some("WORKGROUP"));
-        assert_eq!(decode_netbios("www.example.com"), None);
-        assert_eq!(decode_netbios("CKAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA").as_deref(), Some("*"));
+        assert_eq!(decode_netbios(name.as_bytes()), Some(("WORKGROUP".into(), 0x1b)));
+        assert_eq!(decode_netbios(b"www.example.com"), None);
+        assert_eq!(decode_netbios(b"CKAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"), Some(("*".into(), 0)));
     }
 }

@@ -169,7 +169,7 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
 }
 
 /// nDPI's names of protocols we recognise, and ours.
-const NDPI: [(&str, &str); 24] = [
+const NDPI: [(&str, &str); 26] = [
     ("TLS", "ssl"),
     ("DTLS", "dtls"),
     ("HTTP", "http"),
@@ -190,6 +190,9 @@ const NDPI: [(&str, &str); 24] = [
     ("RADIUS", "radius"),
     ("WireGuard", "wireguard"),
     ("SSDP", "ssdp"),
+    // Names and datagrams.
+    ("NetBIOS", "dns"),
+    ("NetBIOS", "nbdgm"),
     ("MySQL", "mysql"),
     ("Kerberos", "krb"),
     ("RTP", "rtp"),
@@ -213,9 +216,10 @@ pub fn ndpi(tally: &mut Tally, file: &str, seen: &Seen, flows: &[Json]) {
         let proto = t("proto");
         let name = proto.split_once('/').map_or("", |(_, name)| name);
         let name = name.split('.').next().unwrap_or_default();
-        let theirs = NDPI.iter().find(|(theirs, _)| *theirs == name).map_or("", |(_, ours)| *ours);
         // Of several services the last is the one that the connection switched to.
         let services: Vec<&str> = connection.service.as_deref().unwrap_or_default().split(',').collect();
+        let alike = || NDPI.iter().filter(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
+        let theirs = alike().find(|ours| services.contains(ours)).or(alike().next()).unwrap_or_default();
         if theirs.is_empty() && services == [""] {
             continue;
         }
