@@ -124,20 +124,20 @@ impl SessionPhase {
                     Probed::Nothing if carrier.is_datagram && passed < passed_max(before) => {
                         SessionPhase::Fresh(before, passed + 1)
                     }
-                    Probed::Nothing if !can_watch(carrier) => SessionPhase::Over(before),
-                    Probed::Nothing => {
+                    Probed::Unsure(candidates) if data.bytes.len() <= kept_max(carrier) => {
+                        SessionPhase::Probing(Probing::begin(before, passed, candidates, data))
+                    }
+                    refused => {
+                        counters.probes_cut += u64::from(matches!(refused, Probed::Unsure(_)));
+                        if !can_watch(carrier) {
+                            *self = SessionPhase::Over(before);
+                            return;
+                        }
                         let mut watching =
                             Watching::begin(before, passed, carrier.plan.limits.late_bytes_max);
                         let watched = watching.take(data);
                         *self = SessionPhase::Watching(watching);
                         return self.watched(carrier, watched, out, counters);
-                    }
-                    Probed::Unsure(_) if data.bytes.len() > kept_max(carrier) => {
-                        counters.probes_cut += 1;
-                        SessionPhase::Over(before)
-                    }
-                    Probed::Unsure(candidates) => {
-                        SessionPhase::Probing(Probing::begin(before, passed, candidates, data))
                     }
                 };
                 if let SessionPhase::Parsing(..) = self {
@@ -186,34 +186,30 @@ impl SessionPhase {
                         return self.replay(carrier, kept, out, counters);
                     }
                 };
-                let (next, replayed) = match probed {
-                    Probed::Unsure(_) if probing.is_full(carrier, data.from) => {
-                        counters.probes_cut += 1;
-                        (SessionPhase::Over(probing.before), None)
-                    }
-                    Probed::Unsure(candidates) => {
+                match probed {
+                    Probed::Unsure(candidates) if !probing.is_full(carrier, data.from) => {
                         probing.candidates = candidates;
-                        return;
                     }
                     Probed::Nothing if carrier.is_datagram && probing.passed < passed_max(probing.before) => {
                         // The datagrams before said nothing, either. This one may, by itself.
                         *self = SessionPhase::Fresh(probing.before, probing.passed + 1);
-                        return self.take(carrier, data, out, counters);
-                    }
-                    Probed::Nothing if !can_watch(carrier) => (SessionPhase::Over(probing.before), None),
-                    Probed::Nothing => {
-                        let (watching, watched) = probing.watch(carrier);
-                        *self = SessionPhase::Watching(watching);
-                        return self.watched(carrier, watched, out, counters);
+                        self.take(carrier, data, out, counters);
                     }
                     Probed::Certain(protocol) => {
                         let kept = probing.behind(data.from, 0);
-                        (certain(carrier.plan, probing.before, protocol), Some(kept))
+                        *self = certain(carrier.plan, probing.before, protocol);
+                        self.replay(carrier, kept, out, counters);
                     }
-                };
-                *self = next;
-                if let Some(kept) = replayed {
-                    self.replay(carrier, kept, out, counters);
+                    refused => {
+                        counters.probes_cut += u64::from(matches!(refused, Probed::Unsure(_)));
+                        if !can_watch(carrier) {
+                            *self = SessionPhase::Over(probing.before);
+                            return;
+                        }
+                        let (watching, watched) = probing.watch(carrier);
+                        *self = SessionPhase::Watching(watching);
+                        self.watched(carrier, watched, out, counters);
+                    }
                 }
             }
         }
@@ -339,7 +335,7 @@ impl SessionPhase {
                 let Turn { from, bytes, .. } = &watching.turn;
                 let data = Data { from: *from, time: Timestamp(0), bytes, is_datagram: false };
                 let late = *carrier.probed & carrier.plan.sessions.late();
-                match probe(carrier, &late, opening(carrier, &data)) {
+                match probe_turn(carrier, &late, &data, watching.earlier.as_ref()) {
                     Probed::Certain(protocol) => {
                         let before = watching.before;
                         let begun = certain(carrier.plan, before, protocol);
@@ -658,6 +654,21 @@ fn probe(carrier: &Carrier<'_>, candidates: &ProtocolSet, opening: Opening<'_>) 
         }
     }
     if unsure.is_empty() { Probed::Nothing } else { Probed::Unsure(unsure) }
+}
+
+/// Probes the bytes of a turn; where they leave the protocol open, together with the turn before.
+fn probe_turn(carrier: &Carrier<'_>, late: &ProtocolSet, data: &Data<'_>, earlier: Option<&Turn>) -> Probed {
+    let alone = opening(carrier, data);
+    let probed = probe(carrier, late, alone);
+    let (Probed::Unsure(candidates), Some(earlier)) = (&probed, earlier) else { return probed };
+    let both = match data.from {
+        Direction::Originator => Opening { responder: &earlier.bytes, ..alone },
+        Direction::Responder => Opening { originator: &earlier.bytes, ..alone },
+    };
+    match probe(carrier, candidates, both) {
+        Probed::Certain(protocol) if earlier.from != data.from => Probed::Certain(protocol),
+        _ => probed,
+    }
 }
 
 /// Whether a stream that no protocol recognised may have further chances.

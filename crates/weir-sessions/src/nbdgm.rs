@@ -1,7 +1,8 @@
-//! NetBIOS datagrams (RFC 1002 §4.4): one [`NetbiosDatagram`] for each, with what a host announces in it (MS-BRWS §2.2).
+//! NetBIOS datagrams (RFC 1002 §4.4): one [`NetbiosDatagram`] for each, with what a host announces in it
+//! (MS-BRWS §2.2).
 //!
-//! A datagram carries a write to a mailslot, as a message of SMB (MS-MAIL §2.2.1). The browsers of a network announce
-//! themselves and elect a master in the mailslot `\MAILSLOT\BROWSE`.
+//! A datagram carries a write to a mailslot, as a message of SMB (MS-MAIL §2.2.1). The browsers of a network
+//! announce themselves and elect a master in the mailslot `\MAILSLOT\BROWSE`.
 
 use crate::dns::{decode_netbios, escape};
 use crate::session::{Words, named, session_fields};
@@ -94,7 +95,7 @@ pub struct NetbiosName {
 /// A message of the browser protocol (MS-BRWS §2.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BrowserMessage {
-    /// The command: 1 host announcement, 8 election, 12 domain announcement, 15 announcement of the local master.
+    /// The command: 1 host announcement, 8 election, 12 domain announcement, 15 that of the local master.
     pub command: u8,
     /// The host, or the domain of a domain announcement.
     pub announced: Option<String>,
@@ -109,7 +110,7 @@ pub struct BrowserMessage {
 }
 
 impl NetbiosDatagram {
-    /// Parses a datagram. Also returns how many texts were truncated. `None` if the bytes have another format.
+    /// Parses a datagram. Also returns how many texts were truncated. `None` if the format is another.
     fn parse(data: &Data<'_>) -> Option<(Self, u64)> {
         let mut reader = Reader::new(data.bytes);
         let [kind, flags] = reader.array()?;
@@ -147,7 +148,7 @@ impl NetbiosDatagram {
         Some((message, cut))
     }
 
-    /// Reads a write to a mailslot: SMB_COM_TRANSACTION with 17 words, of which three are those of the mailslot.
+    /// Reads a write to a mailslot: SMB_COM_TRANSACTION with 17 words, the last three of the mailslot.
     fn read_mailslot(&mut self, smb: &[u8], cut: &mut u64) {
         const WORDS_AT: usize = 32;
         const NAME_AT: usize = WORDS_AT + 1 + 17 * 2 + 2;
@@ -186,7 +187,7 @@ impl BrowserMessage {
                 self.announced = Some(zero_ended(reader.take(16)?, 16, &mut 0));
                 self.version = Some(reader.array().map(|[major, minor]: [u8; 2]| (major, minor))?);
                 self.roles = Some(u32::from_le_bytes(reader.array()?));
-                // The version of the protocol and its mark; in a domain announcement of old masters, a pointer.
+                // The version of the protocol and its mark; in a domain announcement, a pointer.
                 reader.array::<4>()?;
                 self.comment = rest(reader);
             }

@@ -51,10 +51,10 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: fields::FIELDS,
 };
 
-/// The first byte of an alert or handshake record, or of a hello in the format of SSLv2.
+/// The first byte of a record, or of a hello in the format of SSLv2.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
-        0 => ByteSet::of(|byte| matches!(byte, 21 | 22 | 0x80..)),
+        0 => ByteSet::of(|byte| matches!(byte, 20..=24 | 0x80..)),
         _ => ByteSet::ALL,
     }
 }

@@ -5,7 +5,8 @@
 //!   by ChangeCipherSpec (RFC 5246 §7.1); in TLS 1.3 when both send application data records after the
 //!   ServerHello, of which the client's first is its Finished (RFC 8446 §2);
 //! * a fatal alert or close_notify is seen unencrypted (RFC 8446 §6);
-//! * the bytes are not TLS, or gaps and ciphertext leave nothing readable;
+//! * the bytes are not TLS, or gaps and ciphertext leave nothing readable, as in a capture that begins behind
+//!   the hellos;
 //! * the connection ended.
 
 use super::certificate::CertificateChain;
@@ -173,13 +174,17 @@ impl TlsParser {
             self.handshake.is_established = true;
             return self.end(None);
         }
+        // The capture began behind the handshake.
+        if self.sides.iter().all(|side| side.has_ciphertext) && !self.handshake.is_worth_yielding() {
+            return self.end(None);
+        }
         self.end_if_exhausted();
     }
 
     fn pass_bytes(&mut self, length_bytes: u64) {
         self.passed_bytes = self.passed_bytes.saturating_add(length_bytes);
         if self.passed_bytes > PATIENCE_BYTES && !self.is_done {
-            self.cut_off.sessions += 1;
+            self.cut_off.sessions += u64::from(self.handshake.is_worth_yielding());
             self.end(Some(Incomplete::OneSided));
         }
     }

@@ -1,50 +1,79 @@
-//! Detects TLS by the first record of either side.
+//! Detects TLS by a hello, or by records in sequence of a connection that began before the capture.
 
 use super::message::{CLIENT_HELLO, SERVER_HELLO};
-use super::record::{ALERT, HANDSHAKE, is_header};
+use super::record::{HANDSHAKE, is_header};
 use crate::{Opening, Probe};
 
-/// Checks the first bytes of both directions; either may be empty. One hello from either side suffices; the
-/// other side's bytes do not matter. Never certain with fewer than six bytes.
+/// Records that suffice without a hello: two of one side in sequence, or one of each side. Five random bytes
+/// are the header of a record once in two million times.
+const RECORDS_MIN: usize = 2;
+
+/// What the first bytes of a side are.
+enum Side {
+    /// Records up to a hello.
+    Hello,
+    /// So many records without a hello, as far as the bytes go.
+    Records(usize),
+    /// Something else behind so many records.
+    Other(usize),
+}
+
+/// Checks the first bytes of both directions; either may be empty. One hello, or the records of one side,
+/// suffice: the other side's bytes do not matter.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
+    use Side::{Hello, Other, Records};
     match (side(opening.originator), side(opening.responder)) {
-        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
-        (Probe::NotForUs, _) | (_, Probe::NotForUs) => Probe::NotForUs,
+        (Hello, _) | (_, Hello) => Probe::Certain,
+        (Records(one) | Other(one), Records(other) | Other(other)) if one + other >= RECORDS_MIN => {
+            Probe::Certain
+        }
+        (Other(_), _) | (_, Other(_)) => Probe::NotForUs,
         _ => Probe::Unsure,
     }
 }
 
-fn side(bytes: &[u8]) -> Probe {
+fn side(bytes: &[u8]) -> Side {
     match bytes {
-        [] => Probe::Unsure,
-        [first, ..] if first & 0x80 != 0 => sslv2(bytes),
-        // An alert alone may answer a hello that has not arrived here yet.
-        [content, rest @ ..] if matches!(*content, HANDSHAKE | ALERT) => record(*content, rest),
-        _ => Probe::NotForUs,
+        [first, ..] if first & 0x80 != 0 => match sslv2(bytes) {
+            Probe::Certain => Side::Hello,
+            Probe::Unsure => Side::Records(0),
+            Probe::NotForUs => Side::Other(0),
+        },
+        _ => records(bytes),
     }
 }
 
-/// Recognises a TLS record (RFC 8446 §5.1) that begins with a hello (§4).
-fn record(content: u8, rest: &[u8]) -> Probe {
-    let fits = match *rest {
-        [] => true,
-        [major] => major == 3,
-        [major, minor, high, low, ..] => is_header(content, major, minor, high, low) && (high, low) != (0, 0),
-        [major, minor, ..] => major == 3 && minor <= 4,
-    };
-    if !fits {
-        return Probe::NotForUs;
+/// Follows records (RFC 8446 §5.1) up to a hello (§4), or until there are enough. Empty ones do not count.
+fn records(mut bytes: &[u8]) -> Side {
+    let mut count = 0;
+    while count < RECORDS_MIN {
+        let Some(&[content, major, minor, high, low]) = bytes.first_chunk() else {
+            return if is_begin_of_header(bytes) { Side::Records(count) } else { Side::Other(count) };
+        };
+        if !is_header(content, major, minor, high, low) {
+            return Side::Other(count);
+        }
+        let content_bytes = usize::from(u16::from_be_bytes([high, low]));
+        if content == HANDSHAKE && content_bytes > 0 {
+            // Only one byte of the message is checked: a message may be split into as many records as it has
+            // bytes (§5.1).
+            match bytes.get(5) {
+                Some(&(CLIENT_HELLO | SERVER_HELLO)) => return Side::Hello,
+                Some(_) => {}
+                None => return Side::Records(count),
+            }
+        }
+        count += usize::from(content_bytes > 0);
+        bytes = bytes.get(5 + content_bytes..).unwrap_or_default();
     }
-    let Some(message) = rest.get(4..).filter(|message| content == HANDSHAKE && !message.is_empty()) else {
-        return Probe::Unsure;
-    };
-    match message {
-        // Only one byte is checked: a message may be split into as many records as it has bytes (§5.1).
-        [CLIENT_HELLO | SERVER_HELLO, ..] => Probe::Certain,
-        // HelloRequest (RFC 5246 §7.4.1.1): the other side will answer with a hello.
-        [0, ..] => Probe::Unsure,
-        _ => Probe::NotForUs,
-    }
+    Side::Records(count)
+}
+
+/// Whether fewer than five bytes may become the header of a record.
+fn is_begin_of_header(bytes: &[u8]) -> bool {
+    let mut header = [23, 3, 3, 0, 0];
+    header[..bytes.len()].copy_from_slice(bytes);
+    is_header(header[0], header[1], header[2], header[3], header[4])
 }
 
 /// Recognises a ClientHello in the format of SSLv2 (RFC 5246 §E.2) with consistent lengths.
@@ -111,8 +140,9 @@ mod tests {
             b"SSH-2.0-x",
             &[22, 1],
             &[22, 3, 9],
-            &[23, 3, 3, 0, 1, 1],
-            &[22, 3, 3, 0, 9, 11],
+            &[23, 3, 3, 0xff, 1, 1],
+            &[23, 3, 3, 0, 1, 1, 25],
+            &[21, 3, 3, 0, 2, 2, 40, 22, 1],
         ] {
             assert_eq!(probe(bytes, &[]), Probe::NotForUs, "{bytes:?}");
         }
@@ -120,9 +150,34 @@ mod tests {
     }
 
     #[test]
-    fn an_alert_alone_leaves_it_open() {
-        assert_eq!(probe(&[], &[21, 3, 3, 0, 2, 2, 40]), Probe::Unsure);
-        assert_eq!(probe(HELLO, &[21, 3, 3, 0, 2, 2, 40]), Probe::Certain);
+    fn one_record_without_a_hello_leaves_it_open() {
+        for record in
+            [&[21, 3, 3, 0, 2, 2, 40][..], &[23, 3, 3, 0, 1, 1], &[22, 3, 3, 0, 1, 11], &[23, 3, 1, 0, 0]]
+        {
+            assert_eq!(probe(&[], record), Probe::Unsure, "{record:?}");
+            assert_eq!(probe(HELLO, record), Probe::Certain, "{record:?}");
+            assert_eq!(probe(record, b"HTTP/1.1 400"), Probe::NotForUs, "{record:?}");
+        }
+    }
+
+    #[test]
+    fn two_records_in_sequence_are_enough_and_one_of_each_side() {
+        let two = [23, 3, 3, 0, 1, 1, 23, 3, 3, 0x40, 0]; // the content of the second is not needed
+        for length in 0..11 {
+            assert_eq!(probe(&two[..length], &[]), Probe::Unsure, "{length}");
+        }
+        assert_eq!(probe(&two, &[]), Probe::Certain);
+        assert_eq!(probe(b"rest of a record", &two), Probe::Certain);
+        assert_eq!(probe(&two[..6], &two[6..]), Probe::Certain);
+    }
+
+    #[test]
+    fn a_hello_may_follow_other_records() {
+        for before in
+            [&[20, 3, 1, 0, 1, 1][..], &[24, 3, 1, 0, 2, 1, 0], &[21, 3, 1, 0, 0], &[22, 3, 1, 0, 0]]
+        {
+            assert_eq!(probe(&[before, HELLO].concat(), b"HTTP/1.1 400"), Probe::Certain, "{before:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use weir::packet::Direction;
 use weir::sessions::{ProtocolSet, SessionRegistry};
 use weir::stream::{OverloadParams, StreamParams};
-use weir::{Ask, Compiled, Compiler, Counters, Limits, Options, Want};
+use weir::{Ask, Compiled, Compiler, Counters, Limits, Need, Options, Want};
 use weir_testing::Random;
 use weir_testing::conversation::{Act, Conversation, Step};
 use weir_testing::frames::{ACK, PSH, SYN, V4, ethernet, give_times, ipv4, tcp, udp};
@@ -241,6 +241,78 @@ fn bytes_of_noise_have_no_service() {
     assert_eq!(outcome.counters.flow.flows_created, 10_000);
 }
 
+/// The service of connections that begin before the capture, each of these turns: the side, bytes missing
+/// before the turn, and the bytes.
+fn services_of(talks: &[Vec<(usize, u32, Vec<u8>)>]) -> Vec<Option<String>> {
+    let mut packets = vec![];
+    for (port, talk) in (20_000..).zip(talks) {
+        let mut next = [7_000, 9_000];
+        for (side, missing, bytes) in talk {
+            next[*side] += missing;
+            for piece in bytes.chunks(1_400) {
+                let ends = [(port, 9_443), (9_443, port)][*side];
+                let segment = tcp(ends, next[*side], next[1 - side], ACK | PSH, &[], piece);
+                let frame = ipv4((V4[*side], V4[1 - side]), 6, 1, 0, &[], &segment);
+                packets.push(MemoryPacket::ethernet(ethernet(0x0800, &frame)));
+                next[*side] += piece.len() as u32;
+            }
+        }
+    }
+    give_times(&mut Random::new(1), &mut packets);
+    let compiler = Compiler::default();
+    let need = Need { service: true, ..Need::default() };
+    let connections = Ask { filter: "tcp".into(), need, want: Want::Connections };
+    let compiled = compile(&compiler, &[connections, ask("", all_sessions())], &Options::default());
+    let (rows, _) = rows(&compiler, &compiled, &packets, 1);
+    let mut services = vec![None; talks.len()];
+    for row in rows {
+        let after = |name: &str| row.split_once(name).map_or("", |(_, rest)| rest);
+        let port = |name: &str| after(name).split(',').next().and_then(|port| port.parse::<usize>().ok());
+        let port = port("orig_p: ").into_iter().chain(port("resp_p: ")).find(|port| *port != 9_443);
+        let service = after("service: ").strip_prefix("Some(\"").and_then(|rest| rest.split('"').next());
+        services[port.expect("a connection") - 20_000] = service.map(str::to_owned);
+    }
+    services
+}
+
+#[test]
+fn records_of_a_running_tls_connection_are_recognised() {
+    let mut random = Random::new(48);
+    let mut record = |content: u8, version: u8, length: usize| {
+        let length_bytes = (length as u16).to_be_bytes();
+        let noise = (0..length).map(|_| random.bits() as u8);
+        [content, 3, version].into_iter().chain(length_bytes).chain(noise).collect::<Vec<u8>>()
+    };
+    let running = [
+        vec![(0, 0, [record(23, 3, 80), record(23, 3, 34)].concat())],
+        vec![(1, 0, record(23, 3, 900)), (0, 0, record(23, 3, 40))],
+        vec![(0, 0, record(23, 1, 200)), (1, 0, record(23, 1, 16_000))],
+        // The responder's first bytes are the rest of a record.
+        vec![
+            (1, 0, record(23, 3, 3_000)[1_000..].to_vec()),
+            (0, 0, record(23, 3, 50)),
+            (1, 0, record(23, 3, 60)),
+        ],
+        vec![
+            (0, 0, record(23, 3, 900)[300..].to_vec()),
+            (1, 0, [record(23, 3, 2), record(21, 3, 26)].concat()),
+        ],
+        // Behind a gap.
+        vec![(0, 0, b"rest".to_vec()), (0, 5_000, [record(23, 3, 70), record(23, 3, 90)].concat())],
+        // The tail of a handshake.
+        vec![(1, 0, [record(20, 3, 1), record(22, 3, 40)].concat()), (0, 0, record(23, 3, 100))],
+    ];
+    assert_eq!(services_of(&running), vec![Some("ssl".to_owned()); running.len()]);
+    let other = [
+        vec![(0, 0, record(23, 3, 80))],
+        vec![(0, 0, record(23, 3, 80)), (1, 0, b"something else".to_vec())],
+        vec![(0, 0, [record(23, 3, 80), record(25, 3, 80)].concat()), (1, 0, record(22, 9, 80))],
+        vec![(0, 0, record(23, 3, 0)), (1, 0, record(23, 3, 0))],
+        vec![(0, 0, record(23, 3, 30_000)), (1, 0, record(23, 3, 30_000))],
+    ];
+    assert_eq!(services_of(&other), vec![None; other.len()]);
+}
+
 /// Hellos with keys for after quantum computers have 1.7 kB, and segments any length.
 #[test]
 fn long_hellos_are_whole_behind_others() {
@@ -271,10 +343,10 @@ fn long_hellos_are_whole_behind_others() {
 
 #[test]
 fn what_tells_nothing_within_the_bound_is_given_up() {
-    // HelloRequests only, to which no side answers with a hello.
-    let requests = [22, 3, 3, 0, 4, 0, 0, 0, 0].repeat(600);
+    // A single record, which is longer than what is kept.
+    let record = [&[23, 3, 3, 0x20, 0][..], &[7; 5_000]].concat();
     let (handshakes, counters) =
-        found(vec![segment(0, SYN, (99, 0), &[]), segment(0, ACK, (100, 500), &requests)]);
+        found(vec![segment(0, SYN, (99, 0), &[]), segment(0, ACK, (100, 500), &record)]);
     assert_eq!((handshakes, counters.session.probes_cut), (0, 1));
 }
 
