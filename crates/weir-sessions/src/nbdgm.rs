@@ -1,8 +1,9 @@
 //! NetBIOS datagrams (RFC 1002 §4.4): one [`NetbiosDatagram`] for each, with what a host announces in it
 //! (MS-BRWS §2.2).
 //!
-//! A datagram carries a write to a mailslot, as a message of SMB (MS-MAIL §2.2.1). The browsers of a network
-//! announce themselves and elect a master in the mailslot `\MAILSLOT\BROWSE`.
+//! A datagram contains an SMB message that writes to a mailslot (MS-MAIL §2.2.1). Windows hosts use the
+//! mailslot `\MAILSLOT\BROWSE` for the browser protocol: they announce themselves there, and elect the host
+//! that keeps the list of all others, the master browser.
 
 use crate::dns::{decode_netbios, escape};
 use crate::session::{Words, named, session_fields};
@@ -35,7 +36,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// The type of message, and flags of which the upper four bits are 0.
+/// The first byte is the type of message. The second byte contains flags; its upper four bits are 0.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, DIRECT_UNIQUE..=QUERY_NEGATIVE)),
@@ -297,7 +298,8 @@ fn role_names(roles: u32) -> Vec<String> {
     names.map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// Encoded names are a mark of 34 bytes; an error has 11 bytes and is only recognised on the port.
+/// An encoded name has 34 bytes of a fixed form, so a datagram with one is recognised on any port. An error
+/// has no name, and is recognised on port 138 only.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.is_on(PROTOCOL.ports);
     let is_it = |bytes| {
