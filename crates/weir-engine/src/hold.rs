@@ -288,6 +288,7 @@ mod tests {
             session: vec![],
             sessions: Arc::default(),
             probes: Arc::new(ProbeDecision::of(&[])),
+            asked: ProtocolSet::EMPTY,
             probed: ProtocolSet::EMPTY,
             parsed: ProtocolSet::EMPTY,
             wanted: ProtocolSet::EMPTY,

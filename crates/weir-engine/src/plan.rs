@@ -114,7 +114,9 @@ pub struct Plan {
     pub forced: Vec<ForcedProtocol>,
     /// The probes of all protocols, compiled into one decision.
     pub probes: Arc<ProbeDecision>,
-    /// Protocols to recognise.
+    /// Protocols whose sessions, or whose names, questions ask for.
+    pub asked: ProtocolSet,
+    /// Protocols to recognise in any layer: those, and the ones that these may be inside of.
     pub probed: ProtocolSet,
     /// Protocols to parse; a subset of those probed.
     pub parsed: ProtocolSet,
@@ -261,8 +263,8 @@ impl Plan {
     }
 
     /// Protocols to recognise in the bytes that a layer carries.
-    pub(crate) fn probed_over(&self, layer: &str) -> ProtocolSet {
-        self.probed & self.sessions.carried_by(layer)
+    pub fn probed_over(&self, layer: &str) -> ProtocolSet {
+        self.sessions.probed_over(layer, self.asked)
     }
 
     /// Whether packets wait for data that comes later.

@@ -122,22 +122,19 @@ impl SessionPhase {
                 *self = match probed {
                     Probed::Certain(protocol) => certain(carrier.plan, before, protocol),
                     Probed::Nothing if carrier.is_datagram && passed < passed_max(before) => {
-                        SessionPhase::Fresh(before, passed + 1)
+                        SessionPhase::Fresh(before, passed + counted(data))
                     }
                     Probed::Unsure(candidates) if data.bytes.len() <= kept_max(carrier) => {
                         SessionPhase::Probing(Probing::begin(before, passed, candidates, data))
                     }
                     refused => {
-                        counters.probes_cut += u64::from(matches!(refused, Probed::Unsure(_)));
-                        if !can_watch(carrier) {
-                            *self = SessionPhase::Over(before);
-                            return;
-                        }
-                        let mut watching =
-                            Watching::begin(before, passed, carrier.plan.limits.late_bytes_max);
-                        let watched = watching.take(data);
-                        *self = SessionPhase::Watching(watching);
-                        return self.watched(carrier, watched, out, counters);
+                        let watch = || {
+                            let late_bytes_max = carrier.plan.limits.late_bytes_max;
+                            let mut watching = Watching::begin(before, passed, late_bytes_max);
+                            let watched = watching.take(data);
+                            (watching, watched)
+                        };
+                        return self.refuse(carrier, (&refused, before), watch, out, counters);
                     }
                 };
                 if let SessionPhase::Parsing(..) = self {
@@ -192,7 +189,7 @@ impl SessionPhase {
                     }
                     Probed::Nothing if carrier.is_datagram && probing.passed < passed_max(probing.before) => {
                         // The datagrams before said nothing, either. This one may, by itself.
-                        *self = SessionPhase::Fresh(probing.before, probing.passed + 1);
+                        *self = SessionPhase::Fresh(probing.before, probing.passed + counted(data));
                         self.take(carrier, data, out, counters);
                     }
                     Probed::Certain(protocol) => {
@@ -201,14 +198,9 @@ impl SessionPhase {
                         self.replay(carrier, kept, out, counters);
                     }
                     refused => {
-                        counters.probes_cut += u64::from(matches!(refused, Probed::Unsure(_)));
-                        if !can_watch(carrier) {
-                            *self = SessionPhase::Over(probing.before);
-                            return;
-                        }
-                        let (watching, watched) = probing.watch(carrier);
-                        *self = SessionPhase::Watching(watching);
-                        self.watched(carrier, watched, out, counters);
+                        let probing = std::mem::take(&mut **probing);
+                        let watch = || probing.watch(carrier);
+                        self.refuse(carrier, (&refused, probing.before), watch, out, counters);
                     }
                 }
             }
@@ -313,6 +305,26 @@ impl SessionPhase {
                 }
             }
         }
+    }
+
+    /// No protocol recognised the beginning of the flow. A stream may have further chances: `watch` returns
+    /// its first bytes, and what the last piece of them says.
+    fn refuse(
+        &mut self,
+        carrier: &Carrier<'_>,
+        (refused, before): (&Probed, Recognised),
+        watch: impl FnOnce() -> (Box<Watching>, Watched),
+        out: &mut Yielded,
+        counters: &mut SessionCounters,
+    ) {
+        counters.probes_cut += u64::from(matches!(refused, Probed::Unsure(_)));
+        if !can_watch(carrier) {
+            *self = SessionPhase::Over(before);
+            return;
+        }
+        let (watching, watched) = watch();
+        *self = SessionPhase::Watching(watching);
+        self.watched(carrier, watched, out, counters);
     }
 
     /// Acts on what a watched stream said.
@@ -597,6 +609,16 @@ fn passed_max(before: Recognised) -> u8 {
     if before.is_empty() { 8 } else { 64 }
 }
 
+/// Bytes of a datagram that only keeps a mapping of addresses open (RFC 5626, section 4.4.1; `jaK` of SIP
+/// clients; RFC 3948, section 4).
+const KEEP_ALIVE_BYTES_MAX: usize = 4;
+
+/// How much an unrecognised datagram counts against [`passed_max`]. Keep-alives do not count: any number of
+/// them may come before the first message.
+fn counted(data: &Data<'_>) -> u8 {
+    u8::from(data.bytes.len() > KEEP_ALIVE_BYTES_MAX)
+}
+
 /// Datagrams of a direction are kept up to so many times the bytes of a stream while no protocol is certain.
 const DATAGRAMS_KEPT: usize = 4;
 
@@ -660,13 +682,14 @@ fn probe(carrier: &Carrier<'_>, candidates: &ProtocolSet, opening: Opening<'_>) 
 fn probe_turn(carrier: &Carrier<'_>, late: &ProtocolSet, data: &Data<'_>, earlier: Option<&Turn>) -> Probed {
     let alone = opening(carrier, data);
     let probed = probe(carrier, late, alone);
+    let earlier = earlier.filter(|earlier| earlier.from != data.from);
     let (Probed::Unsure(candidates), Some(earlier)) = (&probed, earlier) else { return probed };
     let both = match data.from {
         Direction::Originator => Opening { responder: &earlier.bytes, ..alone },
         Direction::Responder => Opening { originator: &earlier.bytes, ..alone },
     };
     match probe(carrier, candidates, both) {
-        Probed::Certain(protocol) if earlier.from != data.from => Probed::Certain(protocol),
+        Probed::Certain(protocol) => Probed::Certain(protocol),
         _ => probed,
     }
 }

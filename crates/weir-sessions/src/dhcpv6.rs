@@ -327,7 +327,7 @@ impl SessionParser for Dhcpv6Parser {
         while let Some(old) = self.open.take_oldest_if(|old| data.time.since_ns(old.time) > PATIENCE_NS) {
             sessions.push(Box::new(old));
         }
-        let Some(message) = Message::parse(data.bytes) else { return Progress::Wanted };
+        let Some(message) = Message::parse(data.bytes) else { return Progress::NotMine };
         let (number, is_last) = (message.transaction, message.kind == REPLY);
         let is_it = |open: &Dhcpv6Transaction| open.messages[0].transaction == number;
         match self.open.find(is_it) {

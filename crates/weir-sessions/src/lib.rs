@@ -55,9 +55,11 @@ pub mod sip;
 pub mod smb;
 pub mod smtp;
 pub mod snmp;
+pub mod socks;
 pub mod ssdp;
 pub mod ssh;
 pub mod stun;
+pub mod tds;
 pub mod tls;
 mod values;
 mod wire;
@@ -113,10 +115,12 @@ pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
     &smb::PROTOCOL,
     &redis::PROTOCOL,
     &bittorrent::PROTOCOL,
+    &socks::PROTOCOL,
+    &tds::PROTOCOL,
 ];
 
 /// The protocols that are recognised also behind other bytes of a stream ([`SessionRegistry::late`]).
-pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
+pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip", "smtp", "ftp", "pop3", "imap"];
 
 /// Protocols whose exchanges may be in two connections.
 pub(crate) const JOINS: &[Join] = &[dhcp::JOIN, dhcpv6::JOIN];

@@ -153,16 +153,19 @@ impl NetbiosDatagram {
     fn read_mailslot(&mut self, smb: &[u8], cut: &mut u64) {
         const WORDS_AT: usize = 32;
         const NAME_AT: usize = WORDS_AT + 1 + 17 * 2 + 2;
+        // The twelfth and the thirteenth word: length and place of the contents (MS-CIFS 2.2.4.33.1).
+        const LENGTH_AT: usize = WORDS_AT + 1 + 11 * 2;
+        const CONTENTS_AT: usize = LENGTH_AT + 2;
         let number =
             |at: usize| smb.get(at..at + 2).map(|two| usize::from(u16::from_le_bytes([two[0], two[1]])));
         if !smb.starts_with(b"\xffSMB\x25") || smb.get(WORDS_AT) != Some(&17) {
             return;
         }
         let Some(name) = smb.get(NAME_AT..) else { return };
-        self.mailslot = Some(zero_ended(name, TEXT_BYTES_MAX, cut));
-        let (Some(count), Some(begin)) = (number(55), number(57)) else { return };
+        let name = self.mailslot.insert(zero_ended(name, TEXT_BYTES_MAX, cut));
+        let (Some(count), Some(begin)) = (number(LENGTH_AT), number(CONTENTS_AT)) else { return };
         let Some(contents) = smb.get(begin..smb.len().min(begin + count)) else { return };
-        if name.get(..15).is_some_and(|name| name.eq_ignore_ascii_case(br"\MAILSLOT\BROWS")) {
+        if name.eq_ignore_ascii_case(r"\MAILSLOT\BROWSE") {
             self.browser = BrowserMessage::read(contents, cut);
         }
     }
@@ -324,10 +327,9 @@ impl SessionParser for NbdgmParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        if let Some((message, cut)) = NetbiosDatagram::parse(data) {
-            self.cut_off.parts += cut;
-            sessions.push(Box::new(message));
-        }
+        let Some((message, cut)) = NetbiosDatagram::parse(data) else { return Progress::NotMine };
+        self.cut_off.parts += cut;
+        sessions.push(Box::new(message));
         Progress::Wanted
     }
 

@@ -222,18 +222,26 @@ fn is_request_plausible(mode: u8, datagram: &[u8]) -> bool {
     (whole..=whole.next_multiple_of(4) + AUTHENTICATOR_BYTES_MAX).contains(&datagram.len())
 }
 
-/// NTP has no signature. On its port any well-formed message is accepted; elsewhere only a server's message
+/// Parses a datagram whose values real clocks have, and random bytes hardly.
+fn plausible(datagram: &[u8], time: Timestamp) -> Option<NtpMessage> {
+    NtpMessage::parse(datagram, time).filter(|message| match &message.clock {
+        Some(clock) => clock.is_plausible() && (datagram.len() - MESSAGE_BYTES).is_multiple_of(4),
+        None => is_request_plausible(message.mode, datagram),
+    })
+}
+
+/// NTP has no signature. On its port any plausible message is accepted; elsewhere only a server's message
 /// with consistent timestamps.
 fn probe(opening: &Opening<'_>) -> Probe {
     let is_port_known = opening.is_on(PROTOCOL.ports);
-    let is_ntp = |datagram: &[u8]| {
-        let Some(message) = NtpMessage::parse(datagram, Timestamp(0)) else { return false };
-        match &message.clock {
-            Some(clock) if is_port_known => {
-                clock.is_plausible() && (datagram.len() - MESSAGE_BYTES).is_multiple_of(4)
-            }
-            Some(clock) => datagram.len() == MESSAGE_BYTES && message.mode == 4 && clock.has_fitting_times(),
-            None => is_port_known && is_request_plausible(message.mode, datagram),
+    let is_servers = |message: &NtpMessage| {
+        message.mode == 4 && message.clock.as_ref().is_some_and(Clock::has_fitting_times)
+    };
+    let is_ntp = |datagram: &[u8]| match is_port_known {
+        true => plausible(datagram, Timestamp(0)).is_some(),
+        false => {
+            let message = NtpMessage::parse(datagram, Timestamp(0));
+            datagram.len() == MESSAGE_BYTES && message.as_ref().is_some_and(is_servers)
         }
     };
     if opening.is_datagram && (is_ntp(opening.originator) || is_ntp(opening.responder)) {
@@ -252,9 +260,8 @@ impl SessionParser for NtpParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        if let Some(message) = NtpMessage::parse(data.bytes, data.time) {
-            sessions.push(Box::new(message));
-        }
+        let Some(message) = plausible(data.bytes, data.time) else { return Progress::NotMine };
+        sessions.push(Box::new(message));
         Progress::Wanted
     }
 

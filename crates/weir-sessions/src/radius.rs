@@ -210,9 +210,8 @@ impl SessionParser for RadiusParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        if let Some(message) = Message::parse(data.bytes) {
-            self.take_message(data, message, sessions);
-        }
+        let Some(message) = Message::parse(data.bytes) else { return Progress::NotMine };
+        self.take_message(data, message, sessions);
         Progress::Wanted
     }
 

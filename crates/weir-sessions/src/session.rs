@@ -257,7 +257,7 @@ pub struct SessionProtocol {
     /// known (`--cutoff 'tls: 10k'`) use them in place of the protocol.
     pub ports: &'static [u16],
     /// The protocols that it may hand over to, carry in an inner stream, or share a flow with. If a question
-    /// wants one of them, the parser of this protocol runs, too.
+    /// wants one of them, the parser of this protocol runs, too, over the layers that may carry that one.
     pub hands_over: &'static [&'static str],
     /// Inspects the first bytes of both directions, either of which may be empty.
     pub probe: fn(&Opening<'_>) -> Probe,

@@ -162,10 +162,9 @@ impl SessionParser for SsdpParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        if let Some((message, cut)) = SsdpMessage::parse(data) {
-            self.cut_off.parts += cut;
-            sessions.push(Box::new(message));
-        }
+        let Some((message, cut)) = SsdpMessage::parse(data) else { return Progress::NotMine };
+        self.cut_off.parts += cut;
+        sessions.push(Box::new(message));
         Progress::Wanted
     }
 

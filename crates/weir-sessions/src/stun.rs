@@ -1,8 +1,12 @@
-//! STUN and TURN over UDP (RFC 8489, RFC 8656): one [`StunTransaction`] for each request with its response.
+//! STUN and TURN (RFC 8489, RFC 8656, and RFC 3489 before): one [`StunTransaction`] for each request with its
+//! response.
 //!
-//! Indications that carry relayed data (Send, Data) are skipped: each would be a session of its own. If DTLS
-//! follows in the same flow (RFC 7983), the parser hands over.
+//! Over TCP, messages follow each other without more (RFC 8489, section 6.2.2), or each has its length before
+//! it (RFC 4571, which ICE uses: RFC 6544). Indications that carry relayed data (Send, Data) are skipped: each
+//! would be a session of its own. If DTLS follows in the same flow of datagrams (RFC 7983), the parser hands
+//! over.
 
+use crate::frames::{Frames, Head, Next};
 use crate::pairing::{Exchange, Held, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{numbers, owned, readable, text, unsigned};
@@ -21,10 +25,10 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     name: "stun",
     service: "stun",
     log: "stun",
-    transports: &["udp"],
+    transports: &["udp", "tcp"],
     ports: &[3478],
     hands_over: &["dtls", "rtp"],
-    doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656)",
+    doc: "STUN and TURN: requests with their answers (RFC 8489, RFC 8656, RFC 3489)",
     probe,
     may_begin,
     open: |_| Box::new(StunParser::default()),
@@ -34,17 +38,22 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// Two zero bits first, and the first half of the magic cookie.
+/// Two zero bits first, or a length of at most [`MESSAGE_BYTES_MAX`].
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte & 0xc0 == 0),
-        at @ 4..=5 => ByteSet::of(|byte| byte == COOKIE[at - 4]),
         _ => ByteSet::ALL,
     }
 }
 
-/// Magic cookie, at the fifth byte of every message.
+/// Magic cookie, at the fifth byte of every message since RFC 5389.
 const COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
+
+/// Length of a message without attributes.
+const HEADER_BYTES: usize = 20;
+
+/// Maximum length of a message over TCP.
+pub const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// Maximum number of requests of a flow that wait for their responses.
 pub const WAITING_MAX: usize = 64;
@@ -62,6 +71,8 @@ pub struct Message {
     pub method: u16,
     /// Class: 0 request, 1 indication, 2 success, 3 error.
     pub class: u8,
+    /// The magic cookie; in RFC 3489, the first bytes of the transaction id.
+    pub cookie: [u8; 4],
     /// Transaction id.
     pub transaction: [u8; 12],
     /// Types of the attributes, in order.
@@ -91,19 +102,19 @@ impl Message {
     /// to the first truncated one.
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
-        let (kind, length) = (reader.u16()?, reader.u16()?);
-        if kind & 0xc000 != 0 || reader.array()? != COOKIE {
+        let (kind, length, cookie) = (reader.u16()?, reader.u16()?, reader.array()?);
+        if kind & 0xc000 != 0 || (cookie != COOKIE && !is_classic(datagram)) {
             return None;
         }
         // Microsoft's variant (MS-TURN §2.2.2) does not pad attributes.
         let is_padded = length % 4 == 0;
-        if !is_padded && datagram.len() != 20 + usize::from(length) {
+        if !is_padded && datagram.len() != HEADER_BYTES + usize::from(length) {
             return None;
         }
         // The two bits of the class are interleaved with those of the method.
         let method = kind & 0xf | kind >> 1 & 0x70 | kind >> 2 & 0xf80;
         let class = (kind >> 4 & 1 | kind >> 7 & 2) as u8;
-        let mut message = Self { method, class, transaction: reader.array()?, ..Self::default() };
+        let mut message = Self { method, class, cookie, transaction: reader.array()?, ..Self::default() };
         let mut attributes = Reader::new(reader.take(length.into())?);
         while let (Some(kind), Some(length)) = (attributes.u16(), attributes.u16()) {
             let Some(value) = attributes.take(length.into()) else { break };
@@ -127,15 +138,23 @@ impl Message {
                 let reason = &reason[..reason.len().min(TEXT_BYTES_MAX)];
                 self.error = Some((code, readable(reason).into_owned()));
             }
-            0x0012 => self.peer = self.peer.or(read_address(value, Some(&self.transaction))),
+            0x0012 => self.peer = self.peer.or(read_address(value, Some(self.mask()))),
             0x0014 => self.realm = text(),
-            0x0016 => self.relayed = read_address(value, Some(&self.transaction)),
+            0x0016 => self.relayed = read_address(value, Some(self.mask())),
             // 0x8020 is Microsoft's number of the attribute.
-            0x0020 | 0x8020 => self.mapped = read_address(value, Some(&self.transaction)),
+            0x0020 | 0x8020 => self.mapped = read_address(value, Some(self.mask())),
             0x8022 => self.software = text(),
             _ => {}
         }
         Some(())
+    }
+
+    /// The bytes that hide addresses from devices that rewrite them (§14.2).
+    fn mask(&self) -> [u8; 16] {
+        let mut mask = [0; 16];
+        mask[..4].copy_from_slice(&self.cookie);
+        mask[4..].copy_from_slice(&self.transaction);
+        mask
     }
 
     /// Whether the message only carries relayed data.
@@ -152,14 +171,29 @@ impl Held for Message {
     }
 }
 
-/// Reads an address and port (§14.1). With a transaction id, reverses the XOR that protects it from address
-/// rewriting (§14.2).
-fn read_address(value: &[u8], transaction: Option<&[u8; 12]>) -> Option<(IpAddr, u16)> {
-    let mut mask = [0; 16];
-    if let Some(transaction) = transaction {
-        mask[..4].copy_from_slice(&COOKIE);
-        mask[4..].copy_from_slice(transaction);
+/// Whether a datagram is a message of RFC 3489, which has no cookie: a method and an attribute of that time,
+/// and attributes up to the last byte.
+fn is_classic(datagram: &[u8]) -> bool {
+    let is_of_its_time = |kind| matches!(kind, 1..=0xb | 0x20 | 0x8000..);
+    let Some(([a, b, c, d], _)) = datagram.split_first_chunk::<4>() else { return false };
+    let (kind, length) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+    let fits = datagram.len() == HEADER_BYTES + usize::from(length);
+    if !fits || !matches!(kind, 1 | 2 | 0x101 | 0x102 | 0x111 | 0x112) {
+        return false;
     }
+    let mut attributes = Reader::new(&datagram[HEADER_BYTES..]);
+    while !attributes.rest().is_empty() {
+        let Some((kind, length)) = attributes.u16().zip(attributes.u16()) else { return false };
+        if !is_of_its_time(kind) || attributes.take(length.into()).is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Reads an address and port (§14.1), whose bytes are XORed with the mask, if there is one.
+fn read_address(value: &[u8], mask: Option<[u8; 16]>) -> Option<(IpAddr, u16)> {
+    let mask = mask.unwrap_or_default();
     let ([_, family, high, low], address) = value.split_first_chunk::<4>()?;
     let port = u16::from_be_bytes([high ^ mask[0], low ^ mask[1]]);
     let mut bytes = mask;
@@ -190,38 +224,110 @@ pub fn method_name(method: u16) -> Cow<'static, str> {
     }
 }
 
-/// Recognises the cookie and the length.
-fn probe(opening: &Opening<'_>) -> Probe {
-    let is_stun = |datagram| Message::parse(datagram).is_some();
-    if opening.is_datagram && (is_stun(opening.originator) || is_stun(opening.responder)) {
-        Probe::Certain
-    } else {
-        Probe::NotForUs
+/// How messages stand in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    /// One after the other, beside those of channels (RFC 8656, section 12.5).
+    Bare,
+    /// Each behind its length (RFC 4571), beside others.
+    Counted,
+}
+
+/// Recognises the framing by the first message's cookie and length.
+fn framing(bytes: &[u8]) -> Result<Framing, Probe> {
+    let word = |at: usize| bytes.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
+    // Whether the bytes from `at` on begin a message; `None` if more bytes are needed.
+    let begins = |at: usize| {
+        let cookie = bytes.get(at + 4..).unwrap_or_default();
+        let is_possible = bytes.get(at).is_none_or(|byte| byte & 0xc0 == 0)
+            && word(at + 2).is_none_or(|length| length % 4 == 0 && length < MESSAGE_BYTES_MAX)
+            && cookie.iter().zip(&COOKIE).all(|(byte, of)| byte == of);
+        if !is_possible { Some(false) } else { (cookie.len() >= COOKIE.len()).then_some(true) }
+    };
+    let counted = || {
+        let (outer, inner) = (word(0), word(4));
+        let fits = outer.zip(inner).is_none_or(|(outer, inner)| outer == HEADER_BYTES + inner);
+        let is_possible =
+            fits && outer.is_none_or(|outer| (HEADER_BYTES..=MESSAGE_BYTES_MAX).contains(&outer));
+        if is_possible { begins(2) } else { Some(false) }
+    };
+    match (begins(0), counted()) {
+        (Some(true), _) => Ok(Framing::Bare),
+        (_, Some(true)) => Ok(Framing::Counted),
+        (Some(false), Some(false)) => Err(Probe::NotForUs),
+        _ => Err(Probe::Unsure),
     }
 }
 
-/// Parses the transactions of one flow.
+impl Framing {
+    /// The length of what stands next in the stream.
+    fn measure(self, bytes: &[u8]) -> Head {
+        match (self, bytes) {
+            (Self::Counted, [a, b, ..]) => Head::Bytes(2 + u64::from(u16::from_be_bytes([*a, *b]))),
+            (Self::Bare, [0x40..=0x7f, _, c, d, ..]) => {
+                Head::Bytes(4 + u64::from(u16::from_be_bytes([*c, *d])).next_multiple_of(4))
+            }
+            (Self::Bare, [0..=0x3f, _, c, d, e, f, g, h, ..]) if [*e, *f, *g, *h] == COOKIE => {
+                Head::Bytes(HEADER_BYTES as u64 + u64::from(u16::from_be_bytes([*c, *d])))
+            }
+            _ if bytes.len() < 8 => Head::Short,
+            _ => Head::Wrong,
+        }
+    }
+
+    /// Bytes before the message.
+    fn prefix_bytes(self) -> usize {
+        if self == Self::Counted { 2 } else { 0 }
+    }
+}
+
+/// Recognises a message. One without cookie and attributes says too little, unless the port is STUN's.
+fn probe(opening: &Opening<'_>) -> Probe {
+    let is_port_known = opening.is_on(PROTOCOL.ports);
+    let side = |bytes: &[u8]| match Message::parse(bytes) {
+        _ if !opening.is_datagram => framing(bytes).map_or_else(|probe| probe, |_| Probe::Certain),
+        None => Probe::NotForUs,
+        Some(message) => {
+            let is_certain = message.cookie == COOKIE || !message.attributes.is_empty() || is_port_known;
+            if is_certain { Probe::Certain } else { Probe::Unsure }
+        }
+    };
+    match (side(opening.originator), side(opening.responder)) {
+        (Probe::Certain, _) | (_, Probe::Certain) => Probe::Certain,
+        (Probe::Unsure, _) | (_, Probe::Unsure) if opening.is_datagram => Probe::Unsure,
+        (Probe::Unsure, Probe::Unsure) => Probe::Unsure,
+        _ => Probe::NotForUs,
+    }
+}
+
+/// Parses the transactions of one flow or connection.
 #[derive(Debug, Default)]
 pub struct StunParser {
     pairing: Pairing<Message, WAITING_MAX>,
+    /// The sides of a connection.
+    sides: [Frames; 2],
+    framing: Option<Framing>,
+    /// Messages that were too long.
+    parts_cut: u64,
 }
 
 impl SessionParser for StunParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if !data.is_datagram {
-            return Progress::Done;
+            return self.take_stream(data, sessions);
         }
         // First bytes of DTLS are 20 to 63, of RTP and RTCP 128 to 191, of STUN 0 to 3 (RFC 7983 §7).
         if matches!(data.bytes.first(), Some(20..=63 | 128..=191)) {
             return Progress::NotMine;
         }
-        if let Some(message) = Message::parse(data.bytes).filter(|message| !message.is_cargo()) {
-            self.take_message(data, message, sessions);
-        }
+        let Some(message) = Message::parse(data.bytes) else { return Progress::NotMine };
+        self.take_message((data.from, data.time), message, sessions);
         Progress::Wanted
     }
 
-    fn gap(&mut self, _: Direction, _: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+    fn gap(&mut self, from: Direction, length_bytes: u64, _: &mut Vec<Box<dyn Session>>) -> Progress {
+        // Of datagrams nothing is kept.
+        self.sides[from as usize].lose(length_bytes);
         Progress::Wanted
     }
 
@@ -230,15 +336,59 @@ impl SessionParser for StunParser {
     }
 
     fn cut_off(&self) -> CutOff {
-        self.pairing.cut_off()
+        let cut_off = self.pairing.cut_off();
+        CutOff { parts: cut_off.parts + self.parts_cut, ..cut_off }
     }
 }
 
 impl StunParser {
-    fn take_message(&mut self, data: &Data<'_>, message: Message, sessions: &mut Vec<Box<dyn Session>>) {
-        let Data { from, time, .. } = *data;
+    /// Takes the next bytes of a connection.
+    fn take_stream(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        let mut rest = data.bytes;
+        loop {
+            let known = self.framing;
+            let measure = |bytes: &[u8]| match known.ok_or(Probe::Unsure).or_else(|_| framing(bytes)) {
+                Ok(framing) => framing.measure(bytes),
+                Err(Probe::Unsure) => Head::Short,
+                Err(_) => Head::Wrong,
+            };
+            let side = &mut self.sides[data.from as usize];
+            match side.next(&mut rest, data.time, 2 + MESSAGE_BYTES_MAX, measure) {
+                Next::Frame(frame) => {
+                    let framing = *self.framing.get_or_insert_with(|| {
+                        framing(&frame.bytes).unwrap_or(Framing::Bare) // measured above
+                    });
+                    let bytes = frame.bytes.get(framing.prefix_bytes()..).unwrap_or_default();
+                    let is_cut = (frame.bytes.len() as u64) < frame.length_bytes;
+                    match Message::parse(bytes) {
+                        Some(message) if !is_cut => {
+                            self.take_message((data.from, frame.time), message, sessions);
+                        }
+                        _ if is_cut && bytes.get(4..8) == Some(&COOKIE) => self.parts_cut += 1,
+                        _ => {}
+                    }
+                }
+                Next::More => return Progress::Wanted,
+                Next::Lost if self.sides.iter().all(Frames::is_lost) => {
+                    self.finish(sessions);
+                    return Progress::Done;
+                }
+                Next::Lost => return Progress::Wanted,
+            }
+        }
+    }
+
+    fn take_message(
+        &mut self,
+        (from, time): (Direction, Timestamp),
+        message: Message,
+        sessions: &mut Vec<Box<dyn Session>>,
+    ) {
+        if message.is_cargo() {
+            return;
+        }
         // A retransmission has the transaction id of the first request (§6.2.1), as has the response.
-        let same = |one: &Message, other: &Message| one.transaction == other.transaction;
+        let same = |one: &Message, other: &Message| one.mask() == other.mask();
         match message.class {
             0 => {
                 let oldest = self.pairing.ask(from, time, message, same);
@@ -381,6 +531,61 @@ mod tests {
         for bytes in [&[22, 0xfe, 0xfd][..], &[0x80, 96, 0, 1]] {
             let data = Data { from: C, time: Timestamp(0), bytes, is_datagram: true };
             assert_eq!(parser.parse(&data, &mut Vec::new()), Progress::NotMine);
+        }
+    }
+
+    /// Messages with and without their lengths, beside the data of a channel or of RTP, in any pieces.
+    #[test]
+    fn streams_have_one_message_after_the_other() {
+        let mapped = [0, 0x20, 0, 8, 0, 1, 0x80 ^ 0x21, 0x55 ^ 0x12, 192 ^ 0x21, 0x12, 2 ^ 0xa4, 1 ^ 0x42];
+        let (asked, answered) = (message(1, 7, &[]), message(0x0101, 7, &mapped));
+        let (channel, rtp) = (&[0x40, 1, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0][..], &[0x80, 96, 0, 1][..]);
+        let counted = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
+        for (client, server) in [
+            ([&asked[..], channel].concat(), [&answered[..], channel].concat()),
+            ([counted(&asked), counted(rtp)].concat(), [counted(&answered), counted(rtp)].concat()),
+        ] {
+            for piece_bytes in [1, 3, 100] {
+                let (mut parser, mut sessions) = (StunParser::default(), Vec::new());
+                for (from, bytes) in [(C, &client), (S, &server)] {
+                    for bytes in bytes.chunks(piece_bytes) {
+                        let data = Data { from, time: Timestamp(0), bytes, is_datagram: false };
+                        assert_eq!(parser.parse(&data, &mut sessions), Progress::Wanted);
+                    }
+                }
+                assert_eq!(sessions.len(), 1, "pieces of {piece_bytes}");
+                assert_eq!(value(sessions[0].as_ref(), "mapped_port"), Value::Unsigned(0x8055));
+            }
+            let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
+            let verdicts: Vec<_> = (0..client.len()).map(|length| probe(&client[..length])).collect();
+            let unsure = verdicts.iter().take_while(|verdict| **verdict == Probe::Unsure).count();
+            assert!((8..=10).contains(&unsure), "{verdicts:?}");
+            assert!(verdicts[unsure..].iter().all(|verdict| *verdict == Probe::Certain), "{verdicts:?}");
+            let mut other = client.clone();
+            other[4] ^= 1;
+            other[6] ^= 1;
+            assert_eq!(probe(&other), Probe::NotForUs);
+        }
+    }
+
+    #[test]
+    fn messages_of_rfc_3489_have_no_cookie() {
+        let classic = |attributes: &[u8]| {
+            let mut bytes = message(1, 7, attributes);
+            bytes[4..8].copy_from_slice(&[7; 4]);
+            bytes
+        };
+        let probe = |originator: &[u8], port| {
+            let ports = [40_000, port];
+            (PROTOCOL.probe)(&Opening { originator, ports, is_datagram: true, ..Opening::default() })
+        };
+        let change = classic(&[0, 3, 0, 4, 0, 0, 0, 6]);
+        assert_eq!(probe(&change, 9000), Probe::Certain);
+        assert_eq!((probe(&classic(&[]), 9000), probe(&classic(&[]), 3478)), (Probe::Unsure, Probe::Certain));
+        for wrong in
+            [&change[..27], &classic(&[0, 3, 0, 5, 0, 0, 0, 6]), &classic(&[0, 0x77, 0, 4, 0, 0, 0, 6])]
+        {
+            assert_eq!(probe(wrong, 3478), Probe::NotForUs);
         }
     }
 

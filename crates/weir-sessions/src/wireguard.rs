@@ -121,7 +121,9 @@ impl SessionParser for WireguardParser {
             rtt_ns: None,
         };
         match Message::parse(data.bytes) {
-            None => {}
+            // Data, which are encrypted.
+            None if data.bytes.starts_with(&[4, 0, 0, 0]) => {}
+            None => return Progress::NotMine,
             Some(Message::Initiation { sender }) => {
                 let begun =
                     WireguardHandshake { initiator: data.from, initiator_index: Some(sender), ..unknown };

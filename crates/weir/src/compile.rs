@@ -512,7 +512,6 @@ impl Compiler {
             // The service of a connection is recognised from its bytes.
             need.sessions |= self.sessions.all();
         }
-        need.sessions |= self.sessions.carriers_of(need.sessions);
         need
     }
 
@@ -563,7 +562,8 @@ impl Compiler {
             optimize: optimized - lowered_at,
             code: optimized.elapsed(),
         };
-        let (probed, wanted) = session_masks(asks, &questions, &trie, catalog);
+        let (asked, wanted) = session_masks(asks, &questions, &trie, catalog);
+        let probed = asked | self.sessions.carriers_of(asked);
         let ends = EndPlaces::new(stack, &tables);
         let places = Arc::new(places_of(&*program, &self.sessions, &ends));
         let asked_events = questions.iter().fold(EventSet::EMPTY, |all, question| all | question.need.events);
@@ -582,6 +582,7 @@ impl Compiler {
             sessions: Arc::clone(&self.sessions),
             forced,
             probes: self.sessions.probes(),
+            asked,
             probed,
             parsed: wanted | self.sessions.carriers_of(probed),
             wanted,
@@ -793,7 +794,7 @@ fn session_masks(
     trie: &Trie,
     catalog: &StackCatalog,
 ) -> (ProtocolSet, ProtocolSet) {
-    let probed = questions.iter().fold(ProtocolSet::EMPTY, |all, q| all | q.need.sessions);
+    let asked = questions.iter().fold(ProtocolSet::EMPTY, |all, q| all | q.need.sessions);
     let mut parsed = ProtocolSet::EMPTY;
     for ask in asks {
         if let Want::Sessions(protocols) | Want::Tracked(protocols) = ask.want {
@@ -806,7 +807,7 @@ fn session_masks(
             _ => {}
         }
     }
-    (probed, parsed)
+    (asked, parsed)
 }
 
 fn pass_options(options: &Options) -> weir_ir::passes::Options {

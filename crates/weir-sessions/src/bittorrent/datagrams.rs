@@ -61,6 +61,11 @@ impl<'a> Utp<'a> {
     }
 }
 
+/// Whether a datagram is one of the two kinds.
+pub(super) fn is_mine(datagram: &[u8]) -> bool {
+    is_of_table(datagram) || Utp::parse(datagram).is_some()
+}
+
 /// The bytes that a datagram carries of a connection over uTP.
 pub(super) fn carried(datagram: &[u8]) -> Option<&[u8]> {
     Utp::parse(datagram).map(|packet| packet.payload)

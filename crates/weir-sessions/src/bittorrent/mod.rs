@@ -164,6 +164,9 @@ impl TorrentParser {
     /// Searches a datagram for a handshake, or for the torrent that it asks for. A flow that is encrypted has
     /// neither.
     fn search(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
+        if !datagrams::is_mine(data.bytes) {
+            return Progress::NotMine;
+        }
         self.searched += 1;
         let is_complete = if datagrams::is_of_table(data.bytes) {
             let torrent = datagrams::wanted_torrent(data.bytes);

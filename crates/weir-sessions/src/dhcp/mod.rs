@@ -90,7 +90,7 @@ impl SessionParser for DhcpParser {
         while let Some(old) = self.open.take_oldest_if(|old| data.time.since_ns(old.time) > PATIENCE_NS) {
             sessions.push(Box::new(old));
         }
-        let Some(message) = Message::parse(data.bytes) else { return Progress::Wanted };
+        let Some(message) = Message::parse(data.bytes) else { return Progress::NotMine };
         let number = message.transaction;
         let is_same = |open: &DhcpTransaction| open.messages[0].transaction == number;
         // ACK and NAK; DECLINE and RELEASE, which have no answer.

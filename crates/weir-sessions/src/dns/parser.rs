@@ -7,6 +7,7 @@
 //! zone transfer has several messages, its first message is the answer.
 
 use super::message::Message;
+use super::probe::is_possible;
 use super::transaction::DnsTransaction;
 use crate::pairing::Waiting;
 use crate::{CutOff, Data, Direction, Progress, Session, SessionParser};
@@ -47,9 +48,8 @@ pub struct DnsParser {
 impl SessionParser for DnsParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if data.is_datagram {
-            // A datagram that is no message may come between two messages.
-            self.take_message(data, data.bytes, sessions);
-            return Progress::Wanted;
+            let is_message = is_possible(data.bytes) && self.take_message(data, data.bytes, sessions);
+            return if is_message { Progress::Wanted } else { Progress::NotMine };
         }
         self.take_stream(data, sessions);
         self.settle(sessions)

@@ -7,7 +7,7 @@ use super::{name, names};
 use crate::{Opening, Probe};
 
 /// Maximum number of questions in a plausible message; multicast DNS sends dozens.
-const QUESTIONS_BELIEVED: u16 = 256;
+const QUESTIONS_BELIEVED: u16 = 255;
 
 /// How well a sender's first message fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,7 @@ enum Fit {
     Open,
     /// The header is plausible, and the first question complete.
     Question,
-    /// The message parses up to its last byte.
+    /// The message parses up to its last byte, or to zeros behind it.
     Whole,
 }
 
@@ -92,10 +92,25 @@ fn message(bytes: &[u8], length: usize, is_port_known: bool, is_lenient: bool) -
         }
     }
     match Message::parse(bytes) {
-        Some(message) if message.end == bytes.len() && has_known_types(&message) => Fit::Whole,
+        // Some senders fill their datagrams with zeros.
+        Some(message) if bytes[message.end..].iter().all(|byte| *byte == 0) && has_known_types(&message) => {
+            Fit::Whole
+        }
         Some(_) => Fit::Question,
         None => open,
     }
+}
+
+/// Whether a datagram of a flow that has messages may be another one, however odd.
+pub(super) fn is_possible(datagram: &[u8]) -> bool {
+    let Some(header) = Header::read(datagram) else { return false };
+    let [questions, answers, authorities, _] = header.counts;
+    let is_fitting = match questions {
+        // A query may ask for a cookie only (RFC 7873, section 5.4).
+        0 => header.is_response() || header.opcode() != 0 || (answers, authorities) == (0, 0),
+        _ => read_question(datagram, true) != Some(false),
+    };
+    is_fitting && is_header_possible(datagram, true, true)
 }
 
 /// Whether the available bytes of the header are plausible: a known operation, no answer records in queries,

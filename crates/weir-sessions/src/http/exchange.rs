@@ -264,7 +264,7 @@ impl HttpExchange {
         if target.contains("://") || head.method() == b"CONNECT" {
             return Some(target);
         }
-        let host = self.host()?;
+        let host = self.host().filter(|_| !target.is_empty())?;
         let path = if target == "*" { Cow::Borrowed("") } else { target };
         let scheme = head.header(":scheme").map_or(Cow::Borrowed("http"), readable);
         Some(Cow::Owned(format!("{scheme}://{host}{path}")))

@@ -25,7 +25,7 @@ fn body_length(message: Option<&HttpMessage>) -> Value<'_> {
 session_fields! { HttpExchange;
     // Columns of the log.
     "http.request_number" ["http.trans_depth"] trans_depth: Unsigned, "Number of the exchange in its connection, from 1" => |h| Value::Unsigned(h.depth.into());
-    "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| of_request(h, |m| text(m.head.method()));
+    "http.request.method" ["http.method"] method: Text, "Method of the request" => |h| of_request(h, |m| said(m.head.method()));
     "http.host" [] host: Text, "Host that the request is for, with the port if present" => |h| h.host().map_or(Value::Absent, Value::Text);
     "http.request.uri.unescaped" ["http.unescaped_uri"] uri: Text, "Target of the request, unescaped: /a b for /a%20b" => |h| of_request(h, unescaped_target);
     "http.referer" ["http.referrer"] referrer: Text, "Referer of the request" => |h| request_header(h, "referer");
@@ -51,10 +51,10 @@ session_fields! { HttpExchange;
     // Fields of the request.
     "http.server_name" ["http.hostname"] _: Text, "Host that the request is for, without the port" => |h| h.host().map_or(Value::Absent, |host| Value::Text(without_port(host)));
     "http.version" [] _: Text, "HTTP version of the request, or of the response if there is no request: 1.0, 1.1, 2" => |h| h.version().map_or(Value::Absent, |version| Value::Text(version.text()));
-    "http.request.uri" ["http.uri"] _: Text, "Target of the request as sent" => |h| of_request(h, |m| text(m.head.target()));
+    "http.request.uri" ["http.uri"] _: Text, "Target of the request as sent" => |h| of_request(h, |m| said(m.head.target()));
     "http.request.body_bytes" [] _: Unsigned, "Size of the request's content as sent, bytes" => |h| of_request(h, |m| Value::Unsigned(m.body_bytes));
     "http.request.full_uri" ["http.full_uri"] _: Text, "URI of the request with scheme and host" => |h| h.full_uri().map_or(Value::Absent, Value::Text);
-    "http.request.uri.path" ["http.path"] _: Text, "Target of the request without its query" => |h| of_request(h, |m| text(m.head.target().split(|byte| *byte == b'?').next().unwrap_or_default()));
+    "http.request.uri.path" ["http.path"] _: Text, "Target of the request without its query" => |h| of_request(h, |m| said(m.head.target().split(|byte| *byte == b'?').next().unwrap_or_default()));
     "http.request.uri.query" ["http.query"] _: Text, "Query of the request's target" => |h| of_request(h, |m| m.head.target().splitn(2, |byte| *byte == b'?').nth(1).map_or(Value::Absent, text));
     "http.request.version" [] _: Text, "HTTP version of the request: HTTP/1.1" => |h| of_request(h, version);
     "http.request.content_length" [] _: Unsigned, "Content-Length of the request" => |h| of_request(h, content_length);
@@ -199,7 +199,7 @@ fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
 fn unescaped_target(message: &HttpMessage) -> Value<'_> {
     let target = message.head.target();
     match memchr::memchr(b'%', target) {
-        None => text(target),
+        None => said(target),
         Some(_) => Value::Text(Cow::Owned(readable(&uri::unescape(target)).into_owned())),
     }
 }
@@ -216,6 +216,11 @@ fn phrase(version: Version, phrase: &[u8]) -> Value<'_> {
 
 fn text(bytes: &[u8]) -> Value<'_> {
     Value::Text(readable(bytes))
+}
+
+/// A method or a target. Without one, HTTP/2 was seen from the middle, or the request is a CONNECT.
+fn said(bytes: &[u8]) -> Value<'_> {
+    if bytes.is_empty() { Value::Absent } else { text(bytes) }
 }
 
 fn owned(bytes: &[u8]) -> String {

@@ -70,6 +70,11 @@ impl Http1 {
         self.view.as_mut().map_or(vec![], |view| view.take_shown())
     }
 
+    /// Whether a head was read.
+    pub(super) fn has_begun(&self) -> bool {
+        self.client.is_some()
+    }
+
     /// The next piece of the data.
     fn next<'a>(&mut self, data: &Data<'_>, rest: &mut &'a [u8]) -> Option<Piece<'a>> {
         let is_answer = self.client == Some(data.from.other());

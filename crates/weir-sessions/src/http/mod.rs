@@ -72,7 +72,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: fields::FIELDS,
 };
 
-/// A method, `HTTP/`, preceding line breaks, or an HTTP/2 SETTINGS frame.
+/// A method, `HTTP/`, preceding line breaks, or a frame of HTTP/2.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| matches!(byte, 0 | b'\r' | b'\n' | b'A'..=b'Z')),

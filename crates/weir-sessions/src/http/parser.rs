@@ -14,6 +14,8 @@ use weir_packet::Timestamp;
 #[derive(Debug, Default)]
 pub struct HttpParser {
     which: Which,
+    /// Whether a side has sent bytes.
+    has_sent: [bool; 2],
     contents: Contents,
     early: Early,
 }
@@ -42,8 +44,12 @@ impl SessionParser for HttpParser {
         if data.bytes.is_empty() {
             return Progress::Wanted;
         }
+        let is_first = !std::mem::replace(&mut self.has_sent[data.from as usize], true);
         if matches!(self.which, Which::Unknown { .. }) && !self.decide(data, sessions) {
             return Progress::Wanted;
+        }
+        if is_first && data.bytes[0] == 0 {
+            self.correct(data.from, sessions);
         }
         match &mut self.which {
             Which::Unknown { .. } => Progress::Wanted,
@@ -148,6 +154,19 @@ impl HttpParser {
         self.which = Which::One(parser);
     }
 
+    /// Decides again by the first byte of a side, which is a frame's. A connection that is seen from the
+    /// middle may begin with the tail of a frame, which is not a head of HTTP/1 either.
+    fn correct(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
+        if matches!(&self.which, Which::One(parser) if !parser.has_begun()) {
+            self.become_two(sessions);
+            if let Which::Two(parser) = &mut self.which
+                && self.has_sent[from.other() as usize]
+            {
+                parser.lose(from.other(), sessions);
+            }
+        }
+    }
+
     fn become_two(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
         let mut parser = Box::new(Http2::new(&self.contents, self.early));
         if let Some(data) = self.kept() {
@@ -199,8 +218,9 @@ impl HttpParser {
 
 #[cfg(test)]
 mod tests {
-    use super::super::HttpExchange;
+    use super::super::{HttpExchange, PROTOCOL};
     use super::*;
+    use crate::conversation::rows;
 
     #[test]
     fn the_preface_of_http2_is_no_request() {
@@ -228,6 +248,50 @@ mod tests {
                 requests.map(|request| (request.head.method(), request.head.target())).collect();
             assert_eq!(targets, [(&b"GET"[..], &b"/a"[..]), (b"GET", b"/b")], "in pieces of {piece_bytes}");
         }
+    }
+
+    /// The tail of a frame, an entry of the table that was not seen, a gap that hides where frames begin; in any
+    /// pieces.
+    #[test]
+    fn http2_from_the_middle_has_what_is_known() {
+        let talk = std::fs::read_to_string("../../corpus/http/http2-midway.talk").expect("a seed");
+        let names =
+            ["http2.streamid", "method", "http.request.uri", "host", "status_code", "response_body_len"];
+        let expected = [
+            "7 | - | - | - | 200 | 5",
+            "9 | GET | /b | - | 204 | 0",
+            "13 | GET | /c | - | 404 | 0",
+            "11 | - | - | - | 200 | 0",
+        ];
+        assert_eq!(rows(&PROTOCOL, &talk, &names), expected);
+        let conversation = crate::conversation::Conversation::parse(&talk);
+        let whole = crate::conversation::run(&PROTOCOL, &conversation);
+        for cut in [1, 4, 9, 10] {
+            assert_eq!(crate::conversation::run(&PROTOCOL, &conversation.cut(&[cut])), whole, "{cut}");
+        }
+    }
+
+    #[test]
+    fn frames_in_sequence_name_a_running_connection() {
+        use crate::{Opening, Probe};
+        let probe = |originator: &[u8]| (PROTOCOL.probe)(&Opening { originator, ..Opening::default() });
+        let headers = b"\0\0\x02\x01\x04\0\0\0\x07\x88\xbe";
+        let data = b"\0\0\x05\0\x01\0\0\0\x07hello";
+        let two = [&headers[..], data].concat();
+        for length in 0..two.len() {
+            let expected = if length < headers.len() + 9 { Probe::Unsure } else { Probe::Certain };
+            assert_eq!(probe(&two[..length]), expected, "{length}");
+        }
+        // Of one type, three are needed.
+        assert_eq!(probe(&data.repeat(2)), Probe::Unsure);
+        assert_eq!(probe(&data.repeat(3)), Probe::Certain);
+        // A type, a flag, a length and a stream that no frame has.
+        for (at, byte) in [(3, 0x0a), (4, 0x40), (1, 0x70), (8, 0)] {
+            let mut wrong = two.clone();
+            wrong[at] = byte;
+            assert_eq!(probe(&wrong), Probe::NotForUs, "byte {at}");
+        }
+        assert_eq!(probe(&[0; 100]), Probe::NotForUs);
     }
 
     /// Both versions: the request alone, a long body, the whole; however the bytes are divided.

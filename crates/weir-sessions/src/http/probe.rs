@@ -1,6 +1,7 @@
-//! Detects HTTP: a request or status line, or the HTTP/2 preface, from either side.
+//! Detects HTTP: a request or status line, the HTTP/2 preface, or frames of HTTP/2 in sequence, from either
+//! side.
 
-use super::http2::frame::is_settings;
+use super::http2::frame::{in_sequence, is_settings};
 use super::start_line::{METHOD_BYTES_MAX, METHODS, StartLine, is_token};
 use crate::{Opening, Probe};
 use memchr::memchr;
@@ -22,7 +23,10 @@ pub(super) fn probe(opening: &Opening<'_>) -> Probe {
 fn side(bytes: &[u8]) -> Probe {
     match bytes {
         [] => Probe::Unsure,
-        [0, ..] => is_settings(bytes),
+        [0, ..] => match is_settings(bytes) {
+            Probe::NotForUs => in_sequence(bytes),
+            verdict => verdict,
+        },
         [b'H', b'T', b'T', b'P', b'/', ..] => status_line(bytes),
         _ if bytes.len() < 5 && b"HTTP/".starts_with(bytes) => Probe::Unsure,
         _ => request_line(bytes),

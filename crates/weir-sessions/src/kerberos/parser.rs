@@ -95,9 +95,8 @@ type Sessions = Vec<Box<dyn Session>>;
 impl SessionParser for KerberosParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Sessions) -> Progress {
         if data.is_datagram {
-            if let Some(message) = Message::parse(data.bytes) {
-                self.take_message(data.from, data.time, message, sessions);
-            }
+            let Some(message) = Message::parse(data.bytes) else { return Progress::NotMine };
+            self.take_message(data.from, data.time, message, sessions);
             return Progress::Wanted;
         }
         let mut rest = data.bytes;

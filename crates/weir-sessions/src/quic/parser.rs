@@ -104,10 +104,17 @@ pub struct QuicParser {
     earlier: Vec<Beginning>,
 }
 
+/// The least first byte of a packet: each has one of the two highest bits (RFC 9000, section 17).
+const QUIC_FIRST_MIN: u8 = 64;
+
 impl SessionParser for QuicParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if !data.is_datagram {
             return Progress::Done;
+        }
+        // STUN, DTLS and others may share the flow (RFC 9443, section 3).
+        if data.bytes.first().is_some_and(|first| *first < QUIC_FIRST_MIN) {
+            return Progress::NotMine;
         }
         if self.datagrams == 0 {
             self.handshake.time = data.time;

@@ -45,10 +45,22 @@ pub struct SipParser {
     cut_off: CutOff,
 }
 
+/// Whether a datagram begins with the first line of a message, perhaps behind blank lines, or has only such
+/// lines or zeros.
+fn begins_message(datagram: &[u8]) -> bool {
+    let is_blank = |byte: &u8| matches!(byte, 0 | b'\r' | b'\n');
+    let Some(begin) = datagram.iter().position(|byte| !is_blank(byte)) else { return true };
+    let line = datagram[begin..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Start::parse(line.strip_suffix(b"\r").unwrap_or(line)).is_some()
+}
+
 impl SessionParser for SipParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if data.is_datagram {
-            // Each datagram has one message (§18.3).
+            // Each datagram has one message (§18.3), or keeps the flow open.
+            if !begins_message(data.bytes) {
+                return Progress::NotMine;
+            }
             self.sides[data.from as usize] = Side::default();
         }
         let mut rest = data.bytes;

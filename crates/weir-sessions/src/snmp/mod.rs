@@ -97,11 +97,10 @@ impl SessionParser for SnmpParser {
         if !data.is_datagram {
             return Progress::Done;
         }
-        if let Some(message) = Message::parse(data.bytes) {
-            self.take_message(data.time, message);
-            if self.conversation.messages.iter().sum::<u64>() == MESSAGES_MAX {
-                self.finish(sessions);
-            }
+        let Some(message) = Message::parse(data.bytes) else { return Progress::NotMine };
+        self.take_message(data.time, message);
+        if self.conversation.messages.iter().sum::<u64>() == MESSAGES_MAX {
+            self.finish(sessions);
         }
         Progress::Wanted
     }
@@ -262,7 +261,8 @@ mod tests {
         ] {
             let data =
                 Data { from, time: Timestamp(seconds * 1_000_000_000), bytes: &bytes, is_datagram: true };
-            assert_eq!(parser.parse(&data, &mut sessions), Progress::Wanted);
+            let expected = if bytes == b"no SNMP" { Progress::NotMine } else { Progress::Wanted };
+            assert_eq!(parser.parse(&data, &mut sessions), expected);
         }
         parser.finish(&mut sessions);
         let session = sessions[0].as_ref();

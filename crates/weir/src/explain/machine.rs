@@ -84,7 +84,7 @@ fn names(plan: &Plan, protocols: ProtocolSet) -> String {
 fn carriers(plan: &Plan, graph: &Graph) -> String {
     let may_carry = |table: &&TableDecl| {
         let transport = table.carries.as_ref().unwrap_or(&table.name);
-        table.observed && !(plan.sessions.carried_by(transport) & plan.probed).is_empty()
+        table.observed && !plan.probed_over(transport).is_empty()
     };
     let mut carriers: Vec<&str> = graph.tables.iter().filter(may_carry).map(|table| &*table.name).collect();
     carriers.sort_unstable();

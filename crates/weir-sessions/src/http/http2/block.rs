@@ -17,7 +17,7 @@ const SHORT_BYTES_MAX: usize = 16;
 /// The type of a block.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// Has a `:method`.
+    /// Has a `:method`, or another field that only requests have, if the method is not known.
     Request(Head),
     /// Has a `:status`.
     Response(Head),
@@ -36,6 +36,11 @@ pub(super) struct Block {
 }
 
 impl Block {
+    /// The blocks of a direction whose earlier ones were not seen.
+    pub(super) fn in_the_middle() -> Self {
+        Self { decoder: Decoder::in_the_middle(), ..Self::default() }
+    }
+
     /// Begins with a frame of a block; returns whether the frame is allowed here.
     pub(super) fn begin(&mut self, frame: Frame) -> bool {
         self.frames += 1;
@@ -74,7 +79,7 @@ impl Block {
         let bytes = std::mem::take(&mut self.bytes);
         let mut builder = HeadBuilder::default();
         let (mut method, mut path, mut status) = (None, None, None);
-        let mut is_cut = false;
+        let (mut is_cut, mut is_request) = (false, false);
         self.decoder.decode(&bytes, |name, value| {
             let decoded_bytes = (name.len() + value.len()) as u64;
             let is_allowed = decoded_bytes <= *allowance || value.len() <= SHORT_BYTES_MAX;
@@ -86,22 +91,25 @@ impl Block {
                 b":method" if method.is_none() => method = Some(value.to_vec()),
                 b":path" if path.is_none() => path = Some(value.to_vec()),
                 b":status" if status.is_none() => status = Some(value.to_vec()),
+                b":scheme" | b":authority" => is_request = true,
                 _ => {}
             }
             builder.push(name, value);
         })?;
         cut_off.parts += u64::from(is_cut);
         let version = Version(2, 0);
-        Ok(match (method, status.as_deref()) {
-            (Some(method), _) => {
-                Kind::Request(builder.request(&method, path.as_deref().unwrap_or_default(), version))
+        is_request |= method.is_some() || path.is_some();
+        Ok(match (is_request, status.as_deref()) {
+            (true, _) => {
+                let (method, path) = (method.unwrap_or_default(), path.unwrap_or_default());
+                Kind::Request(builder.request(&method, &path, version))
             }
-            (None, Some([a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'])) => {
+            (false, Some([a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'])) => {
                 let code = [a, b, c].iter().fold(0, |code, digit| code * 10 + u16::from(**digit - b'0'));
                 Kind::Response(builder.response(code, version))
             }
-            (None, Some(_)) => return Err(Unreadable),
-            (None, None) => Kind::Trailers,
+            (false, Some(_)) => return Err(Unreadable),
+            (false, None) => Kind::Trailers,
         })
     }
 }

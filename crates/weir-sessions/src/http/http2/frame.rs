@@ -13,16 +13,36 @@ pub(in crate::http) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\
 pub(super) const DATA: u8 = 0;
 /// HEADERS.
 pub(super) const HEADERS: u8 = 1;
+/// PRIORITY.
+const PRIORITY_FRAME: u8 = 2;
 /// RST_STREAM.
 pub(super) const RST_STREAM: u8 = 3;
 /// SETTINGS.
 const SETTINGS: u8 = 4;
 /// PUSH_PROMISE.
 pub(super) const PUSH_PROMISE: u8 = 5;
+/// PING.
+const PING: u8 = 6;
+/// GOAWAY.
+const GOAWAY: u8 = 7;
+/// WINDOW_UPDATE.
+const WINDOW_UPDATE: u8 = 8;
 /// CONTINUATION.
 pub(super) const CONTINUATION: u8 = 9;
 
+/// Length of a frame's header.
+pub(super) const HEADER_BYTES: usize = 9;
+
+/// Length of a frame unless the receiver allows more (§4.2), which few do. Frames that are recognised without
+/// the beginning of their connection are not longer.
+const LENGTH_DEFAULT_MAX: u32 = 16_384;
+
+/// Frames in sequence that name a running connection; two suffice if their types differ.
+const SEQUENCE: usize = 3;
+
 const END_STREAM: u8 = 0x1;
+/// Of SETTINGS and PING.
+const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
@@ -52,6 +72,61 @@ pub(in crate::http) fn is_settings(bytes: &[u8]) -> Probe {
     }
 }
 
+/// Recognises a running connection: the bytes begin with headers of frames, each of which stands where the
+/// length of the one before says. By chance, a header fits in fewer than 1 of 100 000 places.
+pub(in crate::http) fn in_sequence(bytes: &[u8]) -> Probe {
+    let (mut rest, mut first) = (bytes, None);
+    for _ in 0..SEQUENCE {
+        let Some((header, behind)) = rest.split_first_chunk::<HEADER_BYTES>() else {
+            let is_length = rest.first().is_none_or(|byte| *byte == 0);
+            let is_type = rest.get(3).is_none_or(|kind| *kind <= CONTINUATION);
+            return if is_length && is_type { Probe::Unsure } else { Probe::NotForUs };
+        };
+        if !is_plausible(header) {
+            return Probe::NotForUs;
+        }
+        let kind = header[3];
+        if first.is_some_and(|first| first != kind) {
+            return Probe::Certain;
+        }
+        first = Some(kind);
+        rest = behind.get(length_of(header) as usize..).unwrap_or_default();
+    }
+    Probe::Certain
+}
+
+/// The length of the frame's content, with padding.
+fn length_of(header: &[u8; HEADER_BYTES]) -> u32 {
+    u32::from_be_bytes([0, header[0], header[1], header[2]])
+}
+
+/// Whether the bytes may be a frame's header (§6): a known type with its flags, length and kind of stream.
+fn is_plausible(header: &[u8; HEADER_BYTES]) -> bool {
+    let length = length_of(header);
+    let [.., kind, flags, a, b, c, d] = *header;
+    let stream_id = u32::from_be_bytes([a, b, c, d]);
+    let (flags_allowed, fits) = match kind {
+        DATA => (END_STREAM | PADDED, true),
+        HEADERS => (END_STREAM | END_HEADERS | PADDED | PRIORITY, length > 0),
+        PRIORITY_FRAME => (0, length == 5),
+        RST_STREAM => (0, length == 4),
+        SETTINGS => (ACK, length.is_multiple_of(6) && (flags == 0 || length == 0)),
+        PUSH_PROMISE => (END_HEADERS | PADDED, length > 4),
+        PING => (ACK, length == 8),
+        GOAWAY => (0, length >= 8),
+        WINDOW_UPDATE => (0, length == 4),
+        CONTINUATION => (END_HEADERS, true),
+        _ => return false,
+    };
+    let fits_stream = match kind {
+        SETTINGS | PING | GOAWAY => stream_id == 0,
+        WINDOW_UPDATE => true,
+        _ => stream_id != 0,
+    };
+    let is_reserved = stream_id >> 31 != 0;
+    fits && fits_stream && !is_reserved && flags & !flags_allowed == 0 && length <= LENGTH_DEFAULT_MAX
+}
+
 /// The header of a frame, and the fixed fields before its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Frame {
@@ -67,6 +142,11 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn ends_stream(self) -> bool {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
+    }
+
+    /// Whether a connection begins with this frame (§3.4).
+    pub(super) fn begins_connection(self) -> bool {
+        self.kind == SETTINGS && self.flags & ACK == 0
     }
 
     pub(super) fn ends_headers(self) -> bool {
@@ -110,7 +190,11 @@ pub(super) struct Frames {
     /// Number of preface bytes received, if the direction began with the preface.
     preface_bytes: usize,
     has_begun: bool,
-    header: [u8; 9],
+    /// Whether the preface or a header was read, so that the next header stands behind it.
+    is_in_step: bool,
+    /// No frame began where one had to begin. The bytes are skipped.
+    is_lost: bool,
+    header: [u8; HEADER_BYTES],
     header_bytes: usize,
     frame: Frame,
     prefix: [u8; 6],
@@ -124,10 +208,25 @@ pub(super) struct Frames {
 }
 
 impl Frames {
+    /// The bytes behind a gap that hid where frames begin. They are skipped unless they begin with a frame.
+    pub(super) fn behind_gap() -> Self {
+        Self { has_begun: true, ..Self::default() }
+    }
+
+    /// Whether the direction began with the preface.
+    pub(super) fn has_preface(&self) -> bool {
+        self.preface_bytes == PREFACE.len()
+    }
+
+    /// Whether the bytes are skipped, because nothing says where a frame begins.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     /// Takes the next part of a frame's content off the front of `bytes`; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If the preface or the first frame is invalid, or lengths contradict each other.
+    /// If the preface is invalid, or lengths contradict each other.
     pub(super) fn next<'a>(
         &mut self,
         bytes: &mut &'a [u8],
@@ -137,6 +236,9 @@ impl Frames {
             return Some(Err(Flaw::Malformed));
         }
         loop {
+            if self.is_lost {
+                return None;
+            }
             if self.is_open {
                 if self.content_left > 0 && bytes.is_empty() {
                     return None;
@@ -191,7 +293,7 @@ impl Frames {
             *bytes = tail;
             self.preface_bytes += 1;
             if self.preface_bytes == PREFACE.len() {
-                self.has_begun = true;
+                (self.has_begun, self.is_in_step) = (true, true);
                 return Some(true);
             }
         }
@@ -209,8 +311,13 @@ impl Frames {
             self.header[self.header_bytes] = *byte;
             self.header_bytes += 1;
         }
-        let [high, middle, low, kind, flags, a, b, c, d] = self.header;
-        let length = u32::from_be_bytes([0, high, middle, low]);
+        self.is_lost = !self.is_in_step && !is_plausible(&self.header);
+        if self.is_lost {
+            return None;
+        }
+        self.is_in_step = true;
+        let length = length_of(&self.header);
+        let [.., kind, flags, a, b, c, d] = self.header;
         (self.frame.kind, self.frame.flags) = (kind, flags);
         self.frame.stream_id = u32::from_be_bytes([a & 0x7f, b, c, d]);
         let prefix_bytes = self.frame.prefix_bytes();

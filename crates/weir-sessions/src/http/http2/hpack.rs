@@ -22,16 +22,22 @@ const ENTRY_BYTES: usize = 32;
 pub(super) enum Text {
     Static(&'static str),
     Shared(Arc<[u8]>),
+    /// Of an entry from before the first block that was seen.
+    Unknown,
 }
 
 impl Text {
-    pub(super) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         match self {
             Self::Static(text) => text.as_bytes(),
             Self::Shared(bytes) => bytes,
+            Self::Unknown => &[],
         }
     }
 }
+
+/// An entry from before the first block that was seen.
+static UNKNOWN: (Text, Text) = (Text::Unknown, Text::Unknown);
 
 /// The block violates RFC 7541, or refers to an entry that was not kept. Later blocks cannot be decoded
 /// either.
@@ -44,32 +50,45 @@ pub(super) struct Decoder {
     entries: VecDeque<(Text, Text)>,
     size_bytes: usize,
     limit_bytes: usize,
+    /// Whether the encoder may have older entries, which were not seen.
+    has_older: bool,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { entries: VecDeque::new(), size_bytes: 0, limit_bytes: TABLE_BYTES_DEFAULT }
+        Self { entries: VecDeque::new(), size_bytes: 0, limit_bytes: TABLE_BYTES_DEFAULT, has_older: false }
     }
 }
 
 impl Decoder {
-    /// Decodes a complete block; passes names and values to `emit`, in order.
+    /// A decoder whose encoder has sent blocks before. Entries of those have no name and no value. The limit
+    /// of the table is not known either: what the encoder evicted it does not refer to.
+    pub(super) fn in_the_middle() -> Self {
+        Self { limit_bytes: TABLE_BYTES_MAX, has_older: true, ..Self::default() }
+    }
+
+    /// Decodes a complete block; passes names and values that are known to `emit`, in order.
     pub(super) fn decode(
         &mut self,
         block: &[u8],
         mut emit: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), Unreadable> {
+        let mut emit = |name: &Text, value: &Text| {
+            if !matches!((name, value), (Text::Unknown, _) | (_, Text::Unknown)) {
+                emit(name.bytes(), value.bytes());
+            }
+        };
         let mut rest = block;
         while let Some(first) = rest.first() {
             match first {
                 0x80.. => {
                     let index = read_integer(&mut rest, 7)?;
                     let (name, value) = self.entry(index)?;
-                    emit(name.bytes(), value.bytes());
+                    emit(name, value);
                 }
                 0x40.. => {
                     let (name, value) = self.read_literal(&mut rest, 6)?;
-                    emit(name.bytes(), value.bytes());
+                    emit(&name, &value);
                     self.insert(name, value);
                 }
                 0x20.. => {
@@ -79,7 +98,7 @@ impl Decoder {
                 }
                 _ => {
                     let (name, value) = self.read_literal(&mut rest, 4)?;
-                    emit(name.bytes(), value.bytes());
+                    emit(&name, &value);
                 }
             }
         }
@@ -99,7 +118,9 @@ impl Decoder {
         match STATIC.get(index) {
             Some((name, value)) => Ok((name, value)),
             None => {
-                let entry = self.entries.get(index - STATIC.len()).ok_or(Unreadable)?;
+                let index = index - STATIC.len();
+                let is_older = self.has_older && index < TABLE_BYTES_MAX / ENTRY_BYTES;
+                let entry = self.entries.get(index).or(is_older.then_some(&UNKNOWN)).ok_or(Unreadable)?;
                 Ok((&entry.0, &entry.1))
             }
         }

@@ -7,7 +7,9 @@
 //! | `block` | frames of a header block → a head |
 //! | here | streams, and their ends |
 //!
-//! Header compression depends on all earlier blocks, so parsing stops at a gap outside of DATA frames.
+//! A connection may be seen from the middle, or behind a gap that hid where frames begin. Parsing goes on if
+//! a frame begins there. Header compression depends on all earlier blocks, so fields that refer to those are
+//! missing then.
 
 mod block;
 pub(super) mod frame;
@@ -18,7 +20,7 @@ use super::exchange::{HttpExchange, HttpMessage, Reached};
 use super::stream::Flaw;
 use crate::{Contents, CutOff, Data, Direction, Early, Progress, Session};
 use block::{Block, Kind};
-use frame::{CONTINUATION, Content, DATA, Frames, HEADERS, PUSH_PROMISE, RST_STREAM};
+use frame::{CONTINUATION, Content, DATA, Frames, HEADER_BYTES, HEADERS, PUSH_PROMISE, RST_STREAM};
 use std::collections::BTreeMap;
 use weir_packet::Timestamp;
 
@@ -32,9 +34,6 @@ pub const STREAMS_BYTES_MAX: usize = 256 * 1024;
 const DECODED_PER_BYTE_MAX: u64 = 8;
 /// … in addition to this many bytes.
 const DECODED_BYTES_FREE: u64 = 64 * 1024;
-
-/// Bytes of a frame's header (RFC 9113 §4.1).
-const FRAME_HEADER_BYTES: usize = 9;
 
 /// An open stream.
 #[derive(Debug)]
@@ -55,12 +54,24 @@ struct Side {
     reset: Vec<u8>,
     /// Bytes captured of the current frame.
     frame_bytes: usize,
+    /// Whether a frame was read.
+    has_begun: bool,
+}
+
+impl Side {
+    /// A direction behind a gap that hid where frames begin.
+    fn behind_gap() -> Self {
+        let (frames, block) = (Frames::behind_gap(), Block::in_the_middle());
+        Self { frames, block, has_begun: true, ..Self::default() }
+    }
 }
 
 /// Parses the exchanges of a connection.
 #[derive(Debug)]
 pub(super) struct Http2 {
     sides: [Side; 2],
+    /// The side that sent the last bytes.
+    last_from: Option<Direction>,
     client: Option<Direction>,
     streams: BTreeMap<u32, Open>,
     /// Bytes that the open streams hold.
@@ -70,6 +81,8 @@ pub(super) struct Http2 {
     depth: u32,
     /// The highest stream number of a request.
     last_request: u32,
+    /// Whether requests may be missing.
+    is_request_missing: bool,
     /// Whether stream 1 has begun. If its first message is a response, its request was sent in HTTP/1
     /// (`Upgrade: h2c`, RFC 7540 §3.2).
     has_first_request: bool,
@@ -83,12 +96,14 @@ impl Default for Http2 {
     fn default() -> Self {
         Self {
             sides: Default::default(),
+            last_from: None,
             client: None,
             streams: BTreeMap::new(),
             streams_bytes: 0,
             allowance: DECODED_BYTES_FREE,
             depth: 0,
             last_request: 0,
+            is_request_missing: false,
             has_first_request: false,
             is_over: false,
             contents: Contents::default(),
@@ -120,6 +135,11 @@ impl Http2 {
 
     pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let mut rest = data.bytes;
+        // Once the other side has spoken, a frame probably begins.
+        let is_new_turn = self.last_from.replace(data.from) != Some(data.from);
+        if is_new_turn && self.sides[data.from as usize].frames.is_lost() {
+            self.sides[data.from as usize] = Side::behind_gap();
+        }
         while !self.is_over
             && let Some(content) = self.sides[data.from as usize].frames.next(&mut rest, data.time)
         {
@@ -138,7 +158,7 @@ impl Http2 {
         sessions: &mut Vec<Box<dyn Session>>,
     ) -> Progress {
         match self.sides[from as usize].frames.skip(length_bytes) {
-            None => self.end(Flaw::Gap, sessions),
+            None => self.lose(from, sessions),
             Some((frame, content_bytes)) => {
                 let (contents, early) = (self.contents.clone(), self.early);
                 if frame.kind == DATA
@@ -151,7 +171,26 @@ impl Http2 {
                 return self.parse(&nothing, sessions);
             }
         }
-        Progress::Done
+        Progress::Wanted
+    }
+
+    /// Goes on behind bytes of a side that are not known. Any response may have ended in them, and any request
+    /// may have begun.
+    pub(super) fn lose(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
+        if self.is_over {
+            return;
+        }
+        self.sides[from as usize] = Side::behind_gap();
+        if Some(from) != self.client {
+            return self.end_streams(Flaw::Gap, sessions);
+        }
+        self.is_request_missing = true;
+        for open in self.streams.values_mut().filter(|open| !open.is_request_over) {
+            open.is_request_over = true;
+            if let Some(request) = &mut open.exchange.request {
+                request.mar(Flaw::Gap);
+            }
+        }
     }
 
     pub(super) fn finish(&mut self, sessions: &mut Vec<Box<dyn Session>>) {
@@ -187,11 +226,15 @@ impl Http2 {
     ) {
         let (frame, bytes) = (content.frame, content.bytes);
         let side = &mut self.sides[from as usize];
+        let is_beginning = side.frames.has_preface() || frame.begins_connection();
+        if !std::mem::replace(&mut side.has_begun, true) && !is_beginning {
+            side.block = Block::in_the_middle();
+        }
         if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
             // No other frame may interrupt a header block (RFC 9113 §6.10).
             return self.end(Flaw::Malformed, sessions);
         }
-        side.frame_bytes = bytes.len() + if content.is_first { FRAME_HEADER_BYTES } else { side.frame_bytes };
+        side.frame_bytes = bytes.len() + if content.is_first { HEADER_BYTES } else { side.frame_bytes };
         match frame.kind {
             DATA => {
                 let (contents, early) = (self.contents.clone(), self.early);
@@ -285,10 +328,11 @@ impl Http2 {
         message: HttpMessage,
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
-        // Ignore responses on a stream that was reset: they may still be in transit.
+        // Ignore responses on a stream that was reset: they may still be in transit. If requests are missing,
+        // a response rather belongs to one of them.
         let is_new = !self.streams.contains_key(&id);
         let is_upgraded = id == 1 && !self.has_first_request;
-        let is_late = is_new && id <= self.last_request && !is_upgraded;
+        let is_late = is_new && id <= self.last_request && !is_upgraded && !self.is_request_missing;
         let code = message.head.code();
         if is_late || (is_new && (100..200).contains(&code)) {
             return;
@@ -366,12 +410,17 @@ impl Http2 {
     /// Stops parsing, and yields all streams as they are.
     fn end(&mut self, flaw: Flaw, sessions: &mut Vec<Box<dyn Session>>) {
         self.is_over = true;
+        self.end_streams(flaw, sessions);
+        self.sides = <[Side; 2]>::default();
+    }
+
+    /// Yields all streams as they are.
+    fn end_streams(&mut self, flaw: Flaw, sessions: &mut Vec<Box<dyn Session>>) {
         self.streams_bytes = 0;
         for mut open in std::mem::take(&mut self.streams).into_values() {
             open.mar(flaw);
             self.deliver(open, sessions);
         }
-        self.sides = <[Side; 2]>::default();
     }
 
     /// The message that a side sends on a stream.

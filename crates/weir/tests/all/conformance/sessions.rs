@@ -169,7 +169,7 @@ pub fn log(tally: &mut Tally, file: &str, seen: &Seen, (name, theirs): (&str, &[
 }
 
 /// nDPI's names of protocols we recognise, and ours.
-const NDPI: [(&str, &str); 26] = [
+const NDPI: [(&str, &str); 28] = [
     ("TLS", "ssl"),
     ("DTLS", "dtls"),
     ("HTTP", "http"),
@@ -194,8 +194,10 @@ const NDPI: [(&str, &str); 26] = [
     ("NetBIOS", "dns"),
     ("NetBIOS", "nbdgm"),
     ("MySQL", "mysql"),
+    ("MsSQL-TDS", "tds"),
     ("Kerberos", "krb"),
     ("RTP", "rtp"),
+    ("SOCKS", "socks"),
     ("Teredo", "teredo"),
 ];
 

@@ -381,6 +381,61 @@ fn protocols_that_share_datagrams_are_told_apart() {
     assert!(found.len() == 1 && found[0].contains("Unsigned(40)"), "{found:?}");
 }
 
+/// The first datagrams of a flow do not decide for ever: a client may use its port for another purpose, an
+/// earlier one's datagrams may be late, or a protocol may have been recognised by a weak sign.
+#[test]
+fn a_protocol_of_datagrams_hides_no_other() {
+    let registry = SessionRegistry::builtin();
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus"));
+    let over_udp: Vec<_> =
+        registry.protocols().iter().filter(|protocol| protocol.transports.contains(&"udp")).collect();
+    let asks: Vec<Ask> = over_udp.iter().map(|protocol| ask(protocol.name, all_sessions())).collect();
+    let compiler = Compiler::default();
+    let compiled = compile(&compiler, &asks, &Options::default());
+    let sessions = |talks: &[&Conversation], port: u16| {
+        let datagrams = talks.iter().flat_map(|talk| &talk.steps).filter_map(|step| {
+            let Act::Send(bytes) = &step.act else { return None };
+            let side = step.from as usize;
+            let ends = ([40_001, port][side], [port, 40_001][side]);
+            let packet = ipv4((V4[side], V4[1 - side]), 17, 1, 0, &[], &udp(ends, bytes));
+            Some(MemoryPacket::ethernet(ethernet(0x0800, &packet)))
+        });
+        let mut packets: Vec<_> = datagrams.collect();
+        give_times(&mut Random::new(1), &mut packets);
+        rows(&compiler, &compiled, &packets, 1).1.matched
+    };
+    let port = |number: usize| over_udp[number].ports.first().copied().unwrap_or(40_002);
+    let talk_of = |number: usize| {
+        let mut paths: Vec<_> = fs::read_dir(corpus.join(over_udp[number].name)).unwrap().collect();
+        paths.sort_by_key(|entry| entry.as_ref().unwrap().path());
+        let paths = paths.into_iter().map(|entry| entry.unwrap().path());
+        let texts = paths.filter(|path| path.extension().is_some_and(|e| e == "talk"));
+        let mut talks = texts.map(|path| Conversation::parse(&fs::read_to_string(path).unwrap()));
+        talks.find(|talk| talk.is_datagram && sessions(&[talk], port(number))[number] > 0)
+    };
+    let talks: Vec<_> = (0..over_udp.len()).filter_map(|number| Some((number, talk_of(number)?))).collect();
+    assert!(talks.len() > 12, "{} protocols", talks.len());
+    // The first byte of encrypted packets of QUIC is 64 or more (RFC 9443), and once the torrent is known,
+    // nothing more of its flow is read.
+    let may_hide = |number: usize, talk: &Conversation| match over_udp[number].name {
+        "bittorrent" => true,
+        "quic" => talk.steps.iter().any(|step| matches!(&step.act, Act::Send(bytes) if bytes[0] >= 64)),
+        _ => false,
+    };
+    let mut missing = vec![];
+    for (first, before) in &talks {
+        for (second, talk) in talks.iter().filter(|(_, talk)| !may_hide(*first, talk)) {
+            let alone = sessions(&[talk], port(*second))[*second];
+            let behind = sessions(&[before, talk], port(*second))[*second];
+            if first != second && behind < alone {
+                let names = [first, second].map(|number| over_udp[*number].name);
+                missing.push(format!("{} behind {}: {behind} of {alone}", names[1], names[0]));
+            }
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
 /// Out-of-order segments hold no bytes if no question wants them: none asks for streams, or the protocol is
 /// known to be another one.
 #[test]
