@@ -25,6 +25,14 @@ pub(crate) struct Carrier<'a> {
     pub is_datagram: bool,
 }
 
+impl Carrier<'_> {
+    /// The protocols to probe a datagram for that a parser of this protocol does not take. Its own probe may
+    /// be less strict than the parser.
+    fn others_than(&self, protocol: usize) -> ProtocolSet {
+        *self.probed - ProtocolSet::of(protocol)
+    }
+}
+
 /// What the sessions of one flow are in.
 pub(crate) enum SessionPhase {
     /// No bytes since the start, or since the last protocol handed over; and how much was passed over since
@@ -32,8 +40,9 @@ pub(crate) enum SessionPhase {
     Fresh(Recognised, u8),
     /// The protocol is not certain yet; the first bytes of both directions are kept.
     Probing(Box<Probing>),
-    /// The protocol, which was recognised last, is certain and wanted.
-    Parsing(Recognised, FlowParser),
+    /// The protocol, which was recognised last, is certain and wanted; and the number of datagrams that
+    /// neither its parser took nor another protocol recognised.
+    Parsing(Recognised, FlowParser, u8),
     /// As `Parsing`, with a parser that yields a stream with sessions of its own.
     Tunnel(Box<Tunnel>),
     /// No protocol recognised the beginning of the stream.
@@ -141,7 +150,7 @@ impl SessionPhase {
                     self.take(carrier, data, out, counters);
                 }
             }
-            SessionPhase::Parsing(recognised, parser) => {
+            SessionPhase::Parsing(recognised, parser, _) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
                 let progress = numbered(protocol, out, |sessions| parser.parse(data, sessions));
                 match progress {
@@ -251,7 +260,7 @@ impl SessionPhase {
         match self {
             _ if length_bytes == 0 => {}
             SessionPhase::Over(_) => {}
-            SessionPhase::Parsing(recognised, parser) => {
+            SessionPhase::Parsing(recognised, parser, _) => {
                 let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
                 let parser = &mut **parser;
                 let progress = numbered(protocol, out, |sessions| parser.gap(from, length_bytes, sessions));
@@ -424,7 +433,10 @@ impl SessionPhase {
         let progress = numbered(usize::from(*protocol), out, |sessions| parser.parse(data, sessions));
         match progress {
             Progress::Wanted => {}
-            Progress::NotMine => rest.take(carrier, data, out, counters),
+            Progress::NotMine => {
+                let others = carrier.others_than(usize::from(*protocol));
+                rest.take(&Carrier { probed: &others, ..*carrier }, data, out, counters);
+            }
             Progress::Inner => self.refuse_inner(out, counters),
             Progress::Done | Progress::HandOver { .. } => self.leave(counters),
         }
@@ -443,7 +455,7 @@ impl SessionPhase {
     /// Begins the parser's inner stream, which is probed for the protocols that the parser's protocol hands
     /// over to.
     fn enter(&mut self, carrier: &Carrier<'_>, out: &mut Yielded, counters: &mut SessionCounters) {
-        let SessionPhase::Parsing(recognised, parser) = std::mem::take(self) else { return };
+        let SessionPhase::Parsing(recognised, parser, _) = std::mem::take(self) else { return };
         let inner = if recognised.is_full() {
             counters.inner_streams_cut += 1;
             SessionPhase::Over(recognised)
@@ -487,14 +499,19 @@ impl SessionPhase {
         out: &mut Yielded,
         counters: &mut SessionCounters,
     ) {
-        let SessionPhase::Parsing(recognised, parser) = std::mem::take(self) else { return };
+        let SessionPhase::Parsing(recognised, parser, passed) = std::mem::take(self) else { return };
         let protocol = recognised.last().unwrap_or(0);
         // The rest of a stream cannot be left to other protocols, so the sessions are over.
         let is_over = !carrier.is_datagram || recognised.is_full();
         let mut rest =
-            if is_over { SessionPhase::Over(recognised) } else { SessionPhase::Fresh(recognised, 0) };
-        rest.take(carrier, data, out, counters);
-        *self = SessionPhase::Beside(protocol as u8, parser, Box::new(rest));
+            if is_over { SessionPhase::Over(recognised) } else { SessionPhase::Fresh(recognised, passed) };
+        let others = carrier.others_than(protocol);
+        rest.take(&Carrier { probed: &others, ..*carrier }, data, out, counters);
+        *self = match rest {
+            // It is of no protocol that is known.
+            SessionPhase::Fresh(_, passed) => SessionPhase::Parsing(recognised, parser, passed),
+            rest => SessionPhase::Beside(protocol as u8, parser, Box::new(rest)),
+        };
     }
 
     /// Removes the first of the parsers that share a flow.
@@ -509,7 +526,7 @@ impl SessionPhase {
         if matches!(progress, Progress::Wanted | Progress::NotMine) {
             return;
         }
-        if let SessionPhase::Parsing(_, parser) = self {
+        if let SessionPhase::Parsing(_, parser, _) = self {
             count(&**parser, counters);
         }
         let goes_on = matches!(progress, Progress::HandOver { .. }) && !recognised.is_full();
@@ -518,7 +535,7 @@ impl SessionPhase {
 
     /// Finishes the sessions of a flow that is over, and releases their memory.
     pub fn finish(&mut self, out: &mut Yielded, counters: &mut SessionCounters) {
-        if let SessionPhase::Parsing(recognised, parser) = self {
+        if let SessionPhase::Parsing(recognised, parser, _) = self {
             let (recognised, protocol) = (*recognised, recognised.last().unwrap_or(0));
             numbered(protocol, out, |sessions| parser.finish(sessions));
             self.go_on(Progress::Done, recognised, counters);
@@ -583,7 +600,7 @@ impl SessionPhase {
             SessionPhase::Watching(watching) => watching.before,
             SessionPhase::Beside(_, _, rest) => rest.recognised(),
             SessionPhase::Tunnel(tunnel) => tunnel.inner.recognised(),
-            SessionPhase::Parsing(recognised, _) | SessionPhase::Over(recognised) => *recognised,
+            SessionPhase::Parsing(recognised, ..) | SessionPhase::Over(recognised) => *recognised,
         }
     }
 }
@@ -704,7 +721,7 @@ fn certain(plan: &Plan, before: Recognised, protocol: usize) -> SessionPhase {
     let recognised = before.with(protocol);
     if plan.parsed.contains(protocol) {
         let parser = plan.sessions.open(protocol, !plan.wanted.contains(protocol));
-        SessionPhase::Parsing(recognised, parser)
+        SessionPhase::Parsing(recognised, parser, 0)
     } else {
         SessionPhase::Over(recognised)
     }

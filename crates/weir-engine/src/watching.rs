@@ -1,7 +1,7 @@
 //! Streams that no protocol recognised at their beginning. A capture may begin in the middle of a message, a
 //! segment may be missing, one side may say what no probe expects, or another protocol may come first
-//! (STARTTLS of LDAP, SOCKS). So one refusal is not final: each change of direction, and each
-//! gap, is a further chance, for protocols with distinctive first bytes only.
+//! (STARTTLS of LDAP). So one refusal is not final: each change of direction, and each gap, is a further
+//! chance, for protocols with distinctive first bytes only.
 
 use crate::recognised::Recognised;
 use weir_packet::Timestamp;

@@ -279,8 +279,8 @@ fn measure(bytes: &[u8]) -> Head {
     }
 }
 
-/// Parses the handshake of one connection or flow. Holds at most two packets of 2 KiB, and the waiting control
-/// packets.
+/// Parses the handshake of one connection or flow. Holds at most two packets of 2 KiB, and the waiting
+/// control packets.
 #[derive(Debug, Default)]
 pub struct OpenvpnParser {
     /// For TCP: the packets of each direction.

@@ -189,9 +189,9 @@ impl SessionRegistry {
         self.where_(|carrier| carrier.hands_over.iter().any(|name| is_wanted(name)))
     }
 
-    /// The protocols to recognise in the bytes of a layer if questions ask for `asked`: those of them that the
-    /// layer may carry, and the ones that these may be inside of. A protocol of another layer is not looked for
-    /// here: else each question about TLS would read all of UDP for the sake of OpenVPN.
+    /// The protocols to recognise in the bytes of a layer if questions ask for `asked`: those of them that
+    /// the layer may carry, and the ones that these may be inside of. A protocol of another layer is not
+    /// looked for here: else each question about TLS would read all of UDP for the sake of OpenVPN.
     pub fn probed_over(&self, layer: &str, asked: ProtocolSet) -> ProtocolSet {
         let (here, asked) = (self.carried_by(layer), asked & self.carried_by(layer));
         asked | (self.carriers_of(asked) & here)

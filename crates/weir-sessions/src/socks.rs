@@ -335,6 +335,8 @@ enum Stop {
     /// The byte at this position contradicts the protocol. It is the first one that does, so the position
     /// does not depend on the pieces of the stream.
     Wrong(usize),
+    /// The message is longer than [`WAITING_BYTES_MAX`].
+    Long,
 }
 
 /// A message, and its length.
@@ -366,22 +368,10 @@ impl SessionParser for SocksParser {
             Step::Inner => return self.pass(from, 0, bytes.to_vec()),
             _ => self.unread[from as usize].extend_from_slice(bytes),
         }
-        while let Some(sender) = self.step.from() {
-            let unread = std::mem::take(&mut self.unread[sender as usize]);
-            let (then, used) = match self.read(self.step, &unread) {
-                Ok(read) => read,
-                Err(Stop::Wrong(at)) => (Then::HandOver, at),
-                Err(Stop::Short) => {
-                    self.unread[sender as usize] = unread;
-                    break;
-                }
-            };
-            self.unread[sender as usize] = unread[used..].to_vec();
-            match then {
-                Then::Go(step) => self.step = step,
-                Then::End => return self.end(sessions),
-                Then::HandOver => return self.hand_over(data, sessions),
-            }
+        match self.read_all() {
+            Then::Go(_) => {}
+            Then::End => return self.end(sessions),
+            Then::HandOver => return self.hand_over(data, sessions),
         }
         if self.unread.iter().any(|unread| unread.len() > WAITING_BYTES_MAX) {
             self.cut_off.sessions += 1;
@@ -396,9 +386,17 @@ impl SessionParser for SocksParser {
             _ if length_bytes == 0 => Progress::Wanted,
             Step::Inner => self.pass(from, length_bytes, Vec::new()),
             _ => {
+                // Another protocol may follow, or have begun already, if the client did not wait.
+                let is_reply = matches!(self.step, Step::Reply | Step::SecondReply);
+                if is_reply && from == Direction::Responder && !self.unread[0].is_empty() {
+                    let begun = std::mem::take(&mut self.unread[0]);
+                    self.end(sessions);
+                    self.step = Step::Inner;
+                    self.pass(Direction::Originator, 0, begun);
+                    return self.pass(from, length_bytes, Vec::new());
+                }
                 let has_unread = self.unread.iter().any(|unread| !unread.is_empty());
                 let progress = self.end(sessions);
-                // Another protocol may follow.
                 if has_unread { progress } else { Progress::HandOver { rest_bytes: 0 } }
             }
         }
@@ -420,6 +418,39 @@ impl SessionParser for SocksParser {
 }
 
 impl SocksParser {
+    /// Reads the messages that are complete.
+    fn read_all(&mut self) -> Then {
+        let unread = std::mem::take(&mut self.unread);
+        let mut at = [0; 2];
+        let mut then = Then::Go(self.step);
+        while let Then::Go(step) = then
+            && let Some(sender) = step.from()
+        {
+            self.step = step;
+            let at = &mut at[sender as usize];
+            match self.read(step, &unread[sender as usize][*at..]) {
+                Ok((next, used)) => {
+                    *at += used;
+                    then = next;
+                }
+                Err(Stop::Wrong(wrong_at)) => {
+                    *at += wrong_at;
+                    then = Then::HandOver;
+                }
+                Err(Stop::Short) => break,
+                Err(Stop::Long) => {
+                    self.cut_off.sessions += 1;
+                    then = Then::End;
+                }
+            }
+        }
+        self.unread = unread;
+        for (unread, at) in self.unread.iter_mut().zip(at) {
+            unread.drain(..at);
+        }
+        then
+    }
+
     /// Reads the message of a step. Returns what follows, and the length of the message.
     fn read(&mut self, step: Step, bytes: &[u8]) -> Read<Then> {
         let first_time = self.times.map_or(Timestamp(0), |(first, _)| first);
@@ -657,9 +688,13 @@ fn read_token(bytes: &[u8]) -> Read<u8> {
     if kind == 0xff {
         return Ok((kind, used));
     }
-    let mut reader = Reader::new(&bytes[used..]);
-    let token = reader.vector16().ok_or(Stop::Short)?;
-    Ok((kind, used + 2 + token.len()))
+    let length = Reader::new(&bytes[used..]).u16().ok_or(Stop::Short)?;
+    let whole = used + 2 + usize::from(length);
+    // However the token arrives, it must fit what is kept.
+    if whole > WAITING_BYTES_MAX {
+        return Err(Stop::Long);
+    }
+    if bytes.len() < whole { Err(Stop::Short) } else { Ok((kind, whole)) }
 }
 
 /// A name as text; absent if it is empty.

@@ -2,15 +2,15 @@
 //! response.
 //!
 //! Over TCP, messages follow each other without more (RFC 8489, section 6.2.2), or each has its length before
-//! it (RFC 4571, which ICE uses: RFC 6544). Indications that carry relayed data (Send, Data) are skipped: each
-//! would be a session of its own. If DTLS follows in the same flow of datagrams (RFC 7983), the parser hands
-//! over.
+//! it (RFC 4571, which ICE uses: RFC 6544). Indications that carry relayed data (Send, Data) are skipped:
+//! each would be a session of its own. If DTLS follows in the same flow of datagrams (RFC 7983), the parser
+//! hands over.
 
 use crate::frames::{Frames, Head, Next};
 use crate::pairing::{Exchange, Held, Pairing};
 use crate::session::{Words, named, session_fields};
 use crate::values::{numbers, owned, readable, text, unsigned};
-use crate::wire::Reader;
+use crate::wire::{Reader, hex};
 use crate::{
     ByteSet, CutOff, Data, Direction, FirstPlace, Opening, Probe, Progress, Session, SessionParser,
     SessionProtocol,
@@ -38,7 +38,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// Two zero bits first, or a length of at most [`MESSAGE_BYTES_MAX`].
+/// Two zero bits first: those of a message, or of a length before it.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
         0 => ByteSet::of(|byte| byte & 0xc0 == 0),
@@ -107,7 +107,8 @@ impl Message {
             return None;
         }
         // Microsoft's variant (MS-TURN §2.2.2) does not pad attributes.
-        let is_padded = length % 4 == 0;
+        // Nor does RFC 3489.
+        let is_padded = length % 4 == 0 && cookie == COOKIE;
         if !is_padded && datagram.len() != HEADER_BYTES + usize::from(length) {
             return None;
         }
@@ -155,6 +156,11 @@ impl Message {
         mask[..4].copy_from_slice(&self.cookie);
         mask[4..].copy_from_slice(&self.transaction);
         mask
+    }
+
+    /// The transaction id, hexadecimal; that of RFC 3489 has the bytes of the cookie, too.
+    fn id(&self) -> String {
+        if self.cookie == COOKIE { hex(&self.transaction) } else { hex(&self.mask()) }
     }
 
     /// Whether the message only carries relayed data.
@@ -448,7 +454,7 @@ session_fields! { StunTransaction;
     "stun.peer_port" [] peer_port: Unsigned, "Port of the peer of a permission or channel" => |t| unsigned(t.messages().find_map(|m| m.peer).map(|peer| peer.1));
     "stun.att.error" ["stun.error"] error: Unsigned, "Error code: 401" => |t| unsigned(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.0));
     "stun.att.error.reason" ["stun.error_reason"] error_reason: Text, "Reason of the error" => |t| text(t.response.as_ref().and_then(|m| m.error.as_ref()).map(|error| error.1.as_str()));
-    "stun.id" [] _: Text, "Number of the transaction, hexadecimal" => |t| t.messages().next().map_or(Value::Absent, |m| owned(crate::wire::hex(&m.transaction)));
+    "stun.id" [] _: Text, "Number of the transaction, hexadecimal" => |t| t.messages().next().map_or(Value::Absent, |m| owned(m.id()));
     "stun.type.method" [] _: Unsigned, "Number of the method" => |t| unsigned(t.messages().next().map(|m| m.method));
     "stun.att.type" ["stun.attributes"] _: Numbers, "Attribute types of the request" => |t| t.request.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));
     "stun.response.attributes" [] _: Numbers, "Attribute types of the answer" => |t| t.response.as_ref().map_or(Value::Absent, |m| numbers(&m.attributes));

@@ -38,7 +38,7 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     log: "dns",
     transports: &["udp", "tcp"],
     // DNS, NetBIOS name service (RFC 1002), multicast DNS (RFC 6762), LLMNR (RFC 4795).
-    ports: &[53, 137, 5353, 5355],
+    ports: probe::PORTS,
     hands_over: &[],
     doc: "DNS queries with their answers (RFC 1035), including multicast DNS and LLMNR",
     probe: probe::probe,
@@ -57,8 +57,8 @@ fn may_begin(place: FirstPlace) -> ByteSet {
     match at {
         2 => ByteSet::of(|byte| byte >> 3 & 15 <= 8),
         3 if !(place.is_datagram && place.is_on_port) => ByteSet::of(|byte| byte & 0x40 == 0),
-        // At most 256 questions.
-        4 => ByteSet::of(|byte| byte <= 1),
+        // At most 255 questions.
+        4 => ByteSet::of(|byte| byte == 0),
         _ => ByteSet::ALL,
     }
 }

@@ -1,10 +1,12 @@
 //! Detects DNS. DNS has no signature, so the first message must parse completely; on known ports, a header
 //! with a question is enough.
 
-use super::PROTOCOL;
 use super::message::{HEADER_BYTES, Header, Message};
 use super::{name, names};
 use crate::{Opening, Probe};
+
+/// The ports of DNS, NetBIOS names, multicast DNS and LLMNR.
+pub(super) const PORTS: &[u16] = &[53, 137, 5353, 5355];
 
 /// Maximum number of questions in a plausible message; multicast DNS sends dozens.
 const QUESTIONS_BELIEVED: u16 = 255;
@@ -24,7 +26,7 @@ enum Fit {
 
 /// Checks the first message of either side. One that fits is enough.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
-    let is_port_known = opening.is_on(PROTOCOL.ports);
+    let is_port_known = opening.is_on(PORTS);
     let side = |bytes: &[u8]| match bytes {
         [] => Fit::Open,
         _ if opening.is_datagram => message(bytes, bytes.len(), is_port_known, is_port_known),
@@ -106,8 +108,12 @@ pub(super) fn is_possible(datagram: &[u8]) -> bool {
     let Some(header) = Header::read(datagram) else { return false };
     let [questions, answers, authorities, _] = header.counts;
     let is_fitting = match questions {
-        // A query may ask for a cookie only (RFC 7873, section 5.4).
-        0 => header.is_response() || header.opcode() != 0 || (answers, authorities) == (0, 0),
+        // A query may ask for a cookie only (RFC 7873, section 5.4), or list further answers that are known
+        // (RFC 6762, section 7.2).
+        0 if !header.is_response() && header.opcode() == 0 && (answers, authorities) != (0, 0) => {
+            Message::parse(datagram).is_some_and(|message| message.end == datagram.len())
+        }
+        0 => true,
         _ => read_question(datagram, true) != Some(false),
     };
     is_fitting && is_header_possible(datagram, true, true)

@@ -260,11 +260,11 @@ impl HttpExchange {
     /// The URI of the request with scheme and host, if these are known.
     pub fn full_uri(&self) -> Option<Cow<'_, str>> {
         let head = &self.request.as_ref()?.head;
-        let target = readable(head.target());
+        let target = Some(readable(head.target())).filter(|target| !target.is_empty())?;
         if target.contains("://") || head.method() == b"CONNECT" {
             return Some(target);
         }
-        let host = self.host().filter(|_| !target.is_empty())?;
+        let host = self.host()?;
         let path = if target == "*" { Cow::Borrowed("") } else { target };
         let scheme = head.header(":scheme").map_or(Cow::Borrowed("http"), readable);
         Some(Cow::Owned(format!("{scheme}://{host}{path}")))

@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// The tail of a frame, an entry of the table that was not seen, a gap that hides where frames begin; in any
-    /// pieces.
+    /// The tail of a frame, an entry of the table that was not seen, a gap that hides where frames begin; in
+    /// any pieces.
     #[test]
     fn http2_from_the_middle_has_what_is_known() {
         let talk = std::fs::read_to_string("../../corpus/http/http2-midway.talk").expect("a seed");

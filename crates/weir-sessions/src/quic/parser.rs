@@ -104,16 +104,13 @@ pub struct QuicParser {
     earlier: Vec<Beginning>,
 }
 
-/// The least first byte of a packet: each has one of the two highest bits (RFC 9000, section 17).
-const QUIC_FIRST_MIN: u8 = 64;
-
 impl SessionParser for QuicParser {
     fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         if !data.is_datagram {
             return Progress::Done;
         }
-        // STUN, DTLS and others may share the flow (RFC 9443, section 3).
-        if data.bytes.first().is_some_and(|first| *first < QUIC_FIRST_MIN) {
+        // First bytes of STUN are 0 to 3, of DTLS 20 to 63 (RFC 9443, section 3).
+        if matches!(data.bytes.first(), Some(0..=3 | 20..=63)) {
             return Progress::NotMine;
         }
         if self.datagrams == 0 {

@@ -56,13 +56,31 @@ pub(crate) enum Says {
     Ftp,
 }
 
-/// The protocol named first in a greeting.
+/// The protocol named first in a greeting: in its own lines, because other protocols have the same codes, and
+/// texts behind them (NNTP's `220 12 <id>` and an article).
 pub(crate) fn says(greeting: &[u8]) -> Says {
-    let upper = greeting[..greeting.len().min(1024)].to_ascii_uppercase();
+    let upper = own_lines(&greeting[..greeting.len().min(1024)]).to_ascii_uppercase();
     let names = [(&b"SMTP"[..], Says::Smtp), (b"LMTP", Says::Smtp), (b"FTP", Says::Ftp)];
     let places =
         names.iter().filter_map(|(name, says)| Some((memmem::find(&upper, name)? + name.len(), *says)));
     places.min_by_key(|place| place.0).map_or(Says::Nothing, |place| place.1)
+}
+
+/// The lines of a reply (RFC 5321, section 4.2.1; RFC 959, section 4.2): those with its code, and any lines
+/// between one that goes on and the last one.
+fn own_lines(reply: &[u8]) -> &[u8] {
+    let Some(code) = reply.get(..3) else { return reply };
+    let (mut length, mut goes_on) = (0, false);
+    for line in reply.split_inclusive(|byte| *byte == b'\n') {
+        let mark = line.strip_prefix(code).map(|rest| rest.first());
+        match mark {
+            Some(None | Some(b' ' | b'-' | b'\r')) => goes_on = mark == Some(Some(&b'-')),
+            _ if goes_on => {}
+            _ => break,
+        }
+        length += line.len();
+    }
+    &reply[..length]
 }
 
 fn command(bytes: &[u8]) -> Probe {
@@ -103,6 +121,17 @@ mod tests {
             is_datagram: false,
             ..Opening::default()
         })
+    }
+
+    #[test]
+    fn only_the_lines_of_a_greeting_name_the_protocol() {
+        let article = b"220 12 <a@b> article\r\nReceived: from x by y with ESMTP\r\n\r\ntext\r\n";
+        assert_eq!((says(article), probe(b"", article, 119)), (Says::Nothing, Probe::Unsure));
+        for greeting in
+            [&b"220-a\r\n220 b ESMTP\r\n"[..], b"220-a\r\nESMTP\r\n220 b\r\n", b"220 a\r\n220 ESMTP\r\n"]
+        {
+            assert_eq!(says(greeting), Says::Smtp);
+        }
     }
 
     #[test]

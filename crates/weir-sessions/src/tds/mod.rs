@@ -121,6 +121,8 @@ impl SessionParser for TdsParser {
             side.frames.lose(length_bytes);
             side.message = None;
             if self.has_inner {
+                // Headers of packets and the bytes of a part of a record count or do not count; TLS goes on
+                // with the next record in any case.
                 side.missing_bytes = side.missing_bytes.saturating_add(length_bytes);
             }
         }
@@ -177,7 +179,9 @@ impl TdsParser {
         let (kind, status) = (frame.bytes[0], frame.bytes[1]);
         let content = &frame.bytes[HEADER_BYTES..];
         let side = &mut self.sides[data.from as usize];
-        let begun = side.message.take().filter(|message| message.kind == kind);
+        let before = side.message.take();
+        self.cut_off.parts += u64::from(before.as_ref().is_some_and(|message| message.kind != kind));
+        let begun = before.filter(|message| message.kind == kind);
         side.is_tls |= kind == PRELOGIN && begun.is_none() && is_record(content);
         if kind == PRELOGIN && side.is_tls {
             return self.pass(data, content);
@@ -222,6 +226,9 @@ impl TdsParser {
             // A request: the login is over.
             _ => self.is_done = true,
         }
-        self.is_done |= self.messages >= MESSAGES_MAX;
+        if self.messages >= MESSAGES_MAX && !self.is_done {
+            self.cut_off.sessions += 1;
+            self.is_done = true;
+        }
     }
 }

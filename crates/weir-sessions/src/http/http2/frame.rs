@@ -85,7 +85,12 @@ pub(in crate::http) fn in_sequence(bytes: &[u8]) -> Probe {
         if !is_plausible(header) {
             return Probe::NotForUs;
         }
-        let kind = header[3];
+        let (kind, flags) = (header[3], header[4]);
+        // Integers in a binary protocol may look like frames without content. Those that say something have a
+        // flag, but for the first SETTINGS of a connection.
+        if length_of(header) == 0 && flags == 0 {
+            return Probe::NotForUs;
+        }
         if first.is_some_and(|first| first != kind) {
             return Probe::Certain;
         }

@@ -16,6 +16,7 @@ pub(super) mod frame;
 mod hpack;
 mod huffman;
 
+use super::LOST_BYTES_MAX;
 use super::exchange::{HttpExchange, HttpMessage, Reached};
 use super::stream::Flaw;
 use crate::{Contents, CutOff, Data, Direction, Early, Progress, Session};
@@ -56,13 +57,20 @@ struct Side {
     frame_bytes: usize,
     /// Whether a frame was read.
     has_begun: bool,
+    /// Whether earlier blocks were not seen.
+    is_midway: bool,
 }
 
 impl Side {
     /// A direction behind a gap that hid where frames begin.
     fn behind_gap() -> Self {
         let (frames, block) = (Frames::behind_gap(), Block::in_the_middle());
-        Self { frames, block, has_begun: true, ..Self::default() }
+        Self { frames, block, has_begun: true, is_midway: true, ..Self::default() }
+    }
+
+    /// Earlier blocks of this direction were not seen.
+    fn begin_midway(&mut self) {
+        (self.block, self.is_midway) = (Block::in_the_middle(), true);
     }
 }
 
@@ -83,6 +91,8 @@ pub(super) struct Http2 {
     last_request: u32,
     /// Whether requests may be missing.
     is_request_missing: bool,
+    /// Number of bytes skipped since the last header block of either side.
+    lost_bytes: u64,
     /// Whether stream 1 has begun. If its first message is a response, its request was sent in HTTP/1
     /// (`Upgrade: h2c`, RFC 7540 §3.2).
     has_first_request: bool,
@@ -104,6 +114,7 @@ impl Default for Http2 {
             depth: 0,
             last_request: 0,
             is_request_missing: false,
+            lost_bytes: 0,
             has_first_request: false,
             is_over: false,
             contents: Contents::default(),
@@ -135,6 +146,7 @@ impl Http2 {
 
     pub(super) fn parse(&mut self, data: &Data<'_>, sessions: &mut Vec<Box<dyn Session>>) -> Progress {
         let mut rest = data.bytes;
+        let was_lost = self.sides[data.from as usize].frames.is_lost();
         // Once the other side has spoken, a frame probably begins.
         let is_new_turn = self.last_from.replace(data.from) != Some(data.from);
         if is_new_turn && self.sides[data.from as usize].frames.is_lost() {
@@ -146,6 +158,13 @@ impl Http2 {
             match content {
                 Ok(content) => self.take((data.from, data.time), &content, sessions),
                 Err(flaw) => self.end(flaw, sessions),
+            }
+        }
+        if was_lost && self.sides[data.from as usize].frames.is_lost() {
+            self.lost_bytes += data.bytes.len() as u64;
+            if self.lost_bytes > LOST_BYTES_MAX {
+                self.cut_off.sessions += 1;
+                self.end(Flaw::Gap, sessions);
             }
         }
         if self.is_over { Progress::Done } else { Progress::Wanted }
@@ -174,22 +193,29 @@ impl Http2 {
         Progress::Wanted
     }
 
-    /// Goes on behind bytes of a side that are not known. Any response may have ended in them, and any request
-    /// may have begun.
+    /// Goes on behind bytes of a side that are not known. A response that has begun may have ended in them,
+    /// and requests may have begun.
     pub(super) fn lose(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
         if self.is_over {
             return;
         }
         self.sides[from as usize] = Side::behind_gap();
-        if Some(from) != self.client {
-            return self.end_streams(Flaw::Gap, sessions);
-        }
-        self.is_request_missing = true;
-        for open in self.streams.values_mut().filter(|open| !open.is_request_over) {
-            open.is_request_over = true;
-            if let Some(request) = &mut open.exchange.request {
-                request.mar(Flaw::Gap);
+        let is_request = Some(from) == self.client;
+        self.is_request_missing |= is_request;
+        let has_begun = |open: &Open| match is_request {
+            true => !open.is_request_over,
+            false => open.exchange.response.is_some() && !open.is_response_over,
+        };
+        let begun: Vec<u32> =
+            self.streams.iter().filter(|(_, open)| has_begun(open)).map(|(id, _)| *id).collect();
+        for id in begun {
+            let Some(open) = self.streams.get_mut(&id) else { continue };
+            let exchange = &mut open.exchange;
+            let message = if is_request { &mut exchange.request } else { &mut exchange.response };
+            if let Some(message) = message {
+                message.mar(Flaw::Gap);
             }
+            self.end_side(id, from, sessions);
         }
     }
 
@@ -228,7 +254,7 @@ impl Http2 {
         let side = &mut self.sides[from as usize];
         let is_beginning = side.frames.has_preface() || frame.begins_connection();
         if !std::mem::replace(&mut side.has_begun, true) && !is_beginning {
-            side.block = Block::in_the_middle();
+            side.begin_midway();
         }
         if side.block.is_open() && content.is_first && frame.kind != CONTINUATION {
             // No other frame may interrupt a header block (RFC 9113 §6.10).
@@ -248,6 +274,11 @@ impl Http2 {
                 if content.is_last && frame.ends_stream() {
                     self.end_side(frame.stream_id, from, sessions);
                 }
+            }
+            CONTINUATION if side.is_midway && !side.block.is_open() => {
+                // Of a block whose beginning was not seen, with entries of the table.
+                side.begin_midway();
+                self.earn(from, content.is_last);
             }
             HEADERS | PUSH_PROMISE | CONTINUATION => {
                 if content.is_first && !side.block.begin(frame) {
@@ -293,6 +324,7 @@ impl Http2 {
             return self.end(Flaw::Malformed, sessions);
         };
         let time = frame.time.unwrap_or(Timestamp(0));
+        self.lost_bytes = 0;
         match kind {
             Kind::Request(head) => {
                 self.cut_off.parts += u64::from(head.lines_cut());
