@@ -100,8 +100,10 @@ impl CStruct {
     /// What is wrong with the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words = words(text)?;
+        // Of the attributes behind the members.
+        let mut attributes = words.iter().rev().take_while(|word| *word != "}");
+        let is_packed = attributes.any(|word| matches!(&**word, "packed" | "__packed__"));
         let mut words = words.iter().map(String::as_str).peekable();
-        let is_packed = text.contains("packed");
         let expected = |what: &str| format!("`{text}`: {what} is expected");
         if words.next() != Some("struct") {
             return Err(expected("`struct { … }`"));
@@ -197,6 +199,8 @@ mod tests {
         assert_eq!((offsets, state.bytes), (vec![0, 8, 16, 24, 32], 40));
         let packed = of("struct { uint32_t a; uint8_t b; uint16_t c; } __attribute__((__packed__))");
         assert_eq!((packed.members[2].offset, packed.bytes), (5, 7));
+        let named = of("struct { uint8_t unpacked; uint32_t packed; }");
+        assert_eq!((named.members[1].offset, named.bytes), (4, 8), "no attribute");
         assert_eq!(of("struct {}").bytes, 0);
     }
 

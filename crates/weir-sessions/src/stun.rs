@@ -38,10 +38,11 @@ pub const PROTOCOL: SessionProtocol = SessionProtocol {
     fields: FIELDS,
 };
 
-/// Two zero bits first: those of a message, or of a length before it.
+/// Two zero bits first; of a stream, a type of a known method, or a length.
 fn may_begin(place: FirstPlace) -> ByteSet {
     match place.at {
-        0 => ByteSet::of(|byte| byte & 0xc0 == 0),
+        0 if place.is_datagram => ByteSet::of(|byte| byte & 0xc0 == 0),
+        0 => ByteSet::of(|byte| usize::from(byte) << 8 <= MESSAGE_BYTES_MAX),
         _ => ByteSet::ALL,
     }
 }
@@ -245,7 +246,8 @@ fn framing(bytes: &[u8]) -> Result<Framing, Probe> {
     // Whether the bytes from `at` on begin a message; `None` if more bytes are needed.
     let begins = |at: usize| {
         let cookie = bytes.get(at + 4..).unwrap_or_default();
-        let is_possible = bytes.get(at).is_none_or(|byte| byte & 0xc0 == 0)
+        // Methods below 128 are known, so that at most one bit of the first byte is set.
+        let is_possible = bytes.get(at).is_none_or(|byte| *byte <= 1)
             && word(at + 2).is_none_or(|length| length % 4 == 0 && length < MESSAGE_BYTES_MAX)
             && cookie.iter().zip(&COOKIE).all(|(byte, of)| byte == of);
         if !is_possible { Some(false) } else { (cookie.len() >= COOKIE.len()).then_some(true) }
