@@ -120,7 +120,7 @@ pub(crate) const PROTOCOLS: &[&SessionProtocol] = &[
 ];
 
 /// The protocols that are recognised also behind other bytes of a stream ([`SessionRegistry::late`]).
-pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip", "smtp", "ftp", "pop3", "imap"];
+pub(crate) const LATE: &[&str] = &["tls", "http", "ssh", "sip"];
 
 /// Protocols whose exchanges may be in two connections.
 pub(crate) const JOINS: &[Join] = &[dhcp::JOIN, dhcpv6::JOIN];

@@ -304,6 +304,12 @@ fn records_of_a_running_tls_connection_are_recognised() {
     ];
     assert_eq!(services_of(&running), vec![Some("ssl".to_owned()); running.len()]);
     let other = [
+        // An article of NNTP begins as greetings of SMTP and FTP do.
+        vec![
+            (1, 0, b"200 news\r\n".to_vec()),
+            (0, 0, b"ARTICLE 1\r\n".to_vec()),
+            (1, 0, b"220 1 <x@ftp.a> article\r\nReceived: by a with ESMTP\r\n\r\n.\r\n".to_vec()),
+        ],
         vec![(0, 0, record(23, 3, 80))],
         vec![(0, 0, record(23, 3, 80)), (1, 0, b"something else".to_vec())],
         vec![(0, 0, [record(23, 3, 80), record(25, 3, 80)].concat()), (1, 0, record(22, 9, 80))],
