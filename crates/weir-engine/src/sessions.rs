@@ -26,8 +26,8 @@ pub(crate) struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    /// The protocols to probe a datagram for that a parser of this protocol does not take. Its own probe may
-    /// be less strict than the parser.
+    /// The protocols that a datagram is probed for after the parser of `protocol` refused it. That protocol
+    /// is not among them: its probe may be less strict than its parser.
     fn others_than(&self, protocol: usize) -> ProtocolSet {
         *self.probed - ProtocolSet::of(protocol)
     }
@@ -143,7 +143,7 @@ impl SessionPhase {
                             let watched = watching.take(data);
                             (watching, watched)
                         };
-                        return self.refuse(carrier, (&refused, before), watch, out, counters);
+                        return self.refuse(carrier, &refused, before, watch, out, counters);
                     }
                 };
                 if let SessionPhase::Parsing(..) = self {
@@ -209,7 +209,7 @@ impl SessionPhase {
                     refused => {
                         let probing = std::mem::take(&mut **probing);
                         let watch = || probing.watch(carrier);
-                        self.refuse(carrier, (&refused, probing.before), watch, out, counters);
+                        self.refuse(carrier, &refused, probing.before, watch, out, counters);
                     }
                 }
             }
@@ -321,7 +321,8 @@ impl SessionPhase {
     fn refuse(
         &mut self,
         carrier: &Carrier<'_>,
-        (refused, before): (&Probed, Recognised),
+        refused: &Probed,
+        before: Recognised,
         watch: impl FnOnce() -> (Box<Watching>, Watched),
         out: &mut Yielded,
         counters: &mut SessionCounters,
@@ -508,7 +509,7 @@ impl SessionPhase {
         let others = carrier.others_than(protocol);
         rest.take(&Carrier { probed: &others, ..*carrier }, data, out, counters);
         *self = match rest {
-            // It is of no protocol that is known.
+            // No protocol recognised the datagram.
             SessionPhase::Fresh(_, passed) => SessionPhase::Parsing(recognised, parser, passed),
             rest => SessionPhase::Beside(protocol as u8, parser, Box::new(rest)),
         };
@@ -626,12 +627,13 @@ fn passed_max(before: Recognised) -> u8 {
     if before.is_empty() { 8 } else { 64 }
 }
 
-/// Bytes of a datagram that only keeps a mapping of addresses open (RFC 5626, section 4.4.1; `jaK` of SIP
-/// clients; RFC 3948, section 4).
+/// Maximum length of a keep-alive, bytes. Such a datagram is no message of a protocol: its sender only wants
+/// address translators to remember the flow (RFC 5626, section 4.4.1; RFC 3948, section 4; `jaK` of SIP
+/// clients).
 const KEEP_ALIVE_BYTES_MAX: usize = 4;
 
-/// How much an unrecognised datagram counts against [`passed_max`]. Keep-alives do not count: any number of
-/// them may come before the first message.
+/// The number by which an unrecognised datagram brings its flow closer to [`passed_max`]: 0 for a keep-alive,
+/// because any number of them may come before the first message, and 1 for others.
 fn counted(data: &Data<'_>) -> u8 {
     u8::from(data.bytes.len() > KEEP_ALIVE_BYTES_MAX)
 }

@@ -7,8 +7,9 @@
 //! [`Progress::HandOver`] returns bytes of the current piece only. In this case the parser stays, and yields
 //! all following bytes as an inner stream.
 //!
-//! The negotiation of other authentication methods is unknown, and bytes may contradict the protocol. The
-//! parser hands over in these cases, too, so that a known protocol is found in the bytes that follow.
+//! The parser does not know the messages of other authentication methods. A connection may also turn out not
+//! to be SOCKS. In both cases the parser hands over, so that another protocol is found in the bytes that
+//! follow.
 
 use crate::line::text as lossy;
 use crate::session::{Words, named, session_fields};
@@ -122,13 +123,13 @@ fn is_method(method: u8) -> bool {
 enum Beginning<'a> {
     /// No byte.
     Empty,
-    /// The beginning of a message of this version.
+    /// A part of the first message, which is of this version.
     Part(u8),
-    /// A complete request of SOCKS 4, or the beginning of a reply.
+    /// SOCKS 4: the client's whole request, or the first two bytes of the server's reply.
     Four,
     /// Methods of SOCKS 5: those that a client offers, or the one that a server chose.
     Five(&'a [u8]),
-    /// No SOCKS.
+    /// Bytes that SOCKS does not begin with.
     Wrong,
 }
 
@@ -671,7 +672,7 @@ fn read_pair(bytes: &[u8], versions: std::ops::RangeInclusive<u8>) -> Read<u8> {
     }
 }
 
-/// Reads a user, and whether there is a password (RFC 1929 §2).
+/// Reads the client's login (RFC 1929 §2): the name of the user, and whether a password was sent.
 fn read_password(bytes: &[u8]) -> Read<(Option<String>, bool)> {
     let mut reader = Reader::new(bytes);
     if reader.u8().ok_or(Stop::Short)? != 1 {

@@ -329,7 +329,7 @@ impl SessionParser for StunParser {
             return Progress::NotMine;
         }
         let Some(message) = Message::parse(data.bytes) else { return Progress::NotMine };
-        self.take_message((data.from, data.time), message, sessions);
+        self.take_message(data.from, data.time, message, sessions);
         Progress::Wanted
     }
 
@@ -370,7 +370,7 @@ impl StunParser {
                     let is_cut = (frame.bytes.len() as u64) < frame.length_bytes;
                     match Message::parse(bytes) {
                         Some(message) if !is_cut => {
-                            self.take_message((data.from, frame.time), message, sessions);
+                            self.take_message(data.from, frame.time, message, sessions);
                         }
                         _ if is_cut && bytes.get(4..8) == Some(&COOKIE) => self.parts_cut += 1,
                         _ => {}
@@ -388,7 +388,8 @@ impl StunParser {
 
     fn take_message(
         &mut self,
-        (from, time): (Direction, Timestamp),
+        from: Direction,
+        time: Timestamp,
         message: Message,
         sessions: &mut Vec<Box<dyn Session>>,
     ) {

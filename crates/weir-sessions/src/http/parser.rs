@@ -154,8 +154,9 @@ impl HttpParser {
         self.which = Which::One(parser);
     }
 
-    /// Decides again by the first byte of a side, which is a frame's. A connection that is seen from the
-    /// middle may begin with the tail of a frame, which is not a head of HTTP/1 either.
+    /// Changes to HTTP/2, because the first byte of a side is zero, as that of a frame is, and no message of
+    /// HTTP/1 was read. The other side may have begun with the tail of a frame, in the middle of a
+    /// connection.
     fn correct(&mut self, from: Direction, sessions: &mut Vec<Box<dyn Session>>) {
         if matches!(&self.which, Which::One(parser) if !parser.has_begun()) {
             self.become_two(sessions);

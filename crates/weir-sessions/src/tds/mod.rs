@@ -6,13 +6,14 @@
 //! | `message` | detection; packets, and contents of messages |
 //! | `connection` | the session, and its filter fields |
 //!
-//! A client negotiates (PRELOGIN), and logs in (LOGIN7). If both sides agree on encryption, packets of type
-//! PRELOGIN carry the records of TLS up to the end of its handshake; further records have no packets. The
-//! parser yields all records as an inner stream. With the encryption "off", only the login is encrypted:
-//! packets follow again, so that the result is known, but not the user. The session ends with the result of
-//! the login. If everything is encrypted, the session ends when both sides have sent application data over
-//! TLS, because the handshake is over then. TDS 8 begins with TLS, and the parser of TLS reads it. Passwords
-//! are skipped.
+//! A client negotiates (PRELOGIN), and logs in (LOGIN7). If both sides agree on encryption, they use TLS. The
+//! records of its handshake lie in packets of type PRELOGIN. Later records follow each other without packets.
+//! The parser yields all records as an inner stream.
+//!
+//! With the encryption "off", only the login is encrypted, and its answer is in clear. So the row has the
+//! result, but no user. The session ends with this answer. If everything is encrypted, the session ends when
+//! both sides have sent application data over TLS, because the handshake is over then. TDS 8 begins with TLS,
+//! and the parser of TLS reads it. Passwords are skipped.
 
 mod connection;
 mod message;
@@ -121,8 +122,8 @@ impl SessionParser for TdsParser {
             side.frames.lose(length_bytes);
             side.message = None;
             if self.has_inner {
-                // Headers of packets and the bytes of a part of a record count or do not count; TLS goes on
-                // with the next record in any case.
+                // The number is approximate: it includes lost headers of packets, and lacks the part of a
+                // record that was kept. TLS continues with the next record, whatever the number.
                 side.missing_bytes = side.missing_bytes.saturating_add(length_bytes);
             }
         }

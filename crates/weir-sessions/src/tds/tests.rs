@@ -340,7 +340,7 @@ fn other_protocols_are_not_recognised() {
     assert_eq!(probe(&[0x12, 1, 0, 47, 0, 5]), Probe::NotForUs);
     assert_eq!(probe(b"\x12\x01\0\x07"), Probe::NotForUs);
     assert_eq!(verdict(PRELOGIN, 1, &HELLO), Probe::NotForUs);
-    // On a port of DNS, a packet with number 0 may be a message without questions.
+    // On a port of DNS, the same bytes may be a message of DNS without questions.
     let mut bytes = Conversation::parse(&begin()).bytes_of(Direction::Originator);
     bytes[6] = 0;
     let on_port =

@@ -86,8 +86,8 @@ pub(in crate::http) fn in_sequence(bytes: &[u8]) -> Probe {
             return Probe::NotForUs;
         }
         let (kind, flags) = (header[3], header[4]);
-        // Integers in a binary protocol may look like frames without content. Those that say something have a
-        // flag, but for the first SETTINGS of a connection.
+        // Integers of a binary protocol may look like frames without content and flags. The only such frame
+        // that is usual is the first SETTINGS of a connection, and `is_settings` recognises that one.
         if length_of(header) == 0 && flags == 0 {
             return Probe::NotForUs;
         }

@@ -61,8 +61,9 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder whose encoder has sent blocks before. Entries of those have no name and no value. The limit
-    /// of the table is not known either: what the encoder evicted it does not refer to.
+    /// A decoder whose encoder has sent blocks that were not seen. The names and values of their entries are
+    /// unknown, and so is the limit of the table. The largest limit does no harm: an encoder refers to no
+    /// entry that it has evicted.
     pub(super) fn in_the_middle() -> Self {
         Self { limit_bytes: TABLE_BYTES_MAX, has_older: true, ..Self::default() }
     }

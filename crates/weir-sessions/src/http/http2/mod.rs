@@ -276,7 +276,8 @@ impl Http2 {
                 }
             }
             CONTINUATION if side.is_midway && !side.block.is_open() => {
-                // Of a block whose beginning was not seen, with entries of the table.
+                // The beginning of this block was not seen. The block may have added entries to the table, so
+                // all entries are unknown again.
                 side.begin_midway();
                 self.earn(from, content.is_last);
             }
@@ -360,8 +361,8 @@ impl Http2 {
         message: HttpMessage,
         sessions: &mut Vec<Box<dyn Session>>,
     ) {
-        // Ignore responses on a stream that was reset: they may still be in transit. If requests are missing,
-        // a response rather belongs to one of them.
+        // Ignore a response on a stream that was reset: the response may still have been in transit. If
+        // requests are missing, the response more likely belongs to one of them.
         let is_new = !self.streams.contains_key(&id);
         let is_upgraded = id == 1 && !self.has_first_request;
         let is_late = is_new && id <= self.last_request && !is_upgraded && !self.is_request_missing;
