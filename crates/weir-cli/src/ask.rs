@@ -1,11 +1,13 @@
 //! Asks the questions of a command in one pass over the captures.
 
 use crate::api::{Api, Door};
-use crate::args::Input;
 use crate::captures::Hangup;
 use crate::control;
 use crate::failure::Failure;
 use crate::input;
+use crate::input_options::Input;
+use crate::kind::QuestionKinds;
+use crate::kinds;
 use crate::live_clock;
 use crate::loaded_rules;
 use crate::local_users;
@@ -21,7 +23,6 @@ use crate::runner::{self, Runner};
 use crate::sandbox;
 use crate::shutdown::Shutdown;
 use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::{QuestionKinds, Subcommand};
 use crate::terminal;
 use crate::thresholds::Threshold;
 use crate::triggers::{PendingAsker, Trigger};
@@ -83,18 +84,14 @@ impl Answered {
 }
 
 /// Answers one question; returns the exit status.
-pub fn answer_one(
-    input: &Input,
-    spec: &QuestionSpec,
-    stats: bool,
-    commands: &[Subcommand],
-) -> Result<ExitCode, Failure> {
-    let answered = answer(Asked::one(input, spec, stats), commands)?;
-    Ok(if spec.count { answered.status_of_search() } else { answered.ran.status })
+pub fn answer_one(asked: Asked<'_>) -> Result<ExitCode, Failure> {
+    let is_count = asked.specs.iter().any(|spec| spec.count);
+    let answered = answer(asked)?;
+    Ok(if is_count { answered.status_of_search() } else { answered.ran.status })
 }
 
 /// Answers all questions in one run, or reports the mistakes of all of them.
-pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Failure> {
+pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     let Asked { input, specs, mut wrong, socket, reload, stats, stdout } = asked;
     if input.read.is_empty() && input.interface.is_empty() {
         let first = specs.first().map_or("flows", |spec| spec.ask.as_str());
@@ -102,24 +99,23 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
             "no input: name a capture file, as in `weir {first} FILE`, or an interface, as in `weir {first} -i eth0`"
         )));
     }
-    let kinds = QuestionKinds::of(commands);
+    let kinds = QuestionKinds::new(kinds::all());
     let counts_copies = specs.iter().any(|spec| kinds.get(&spec.ask).is_ok_and(|kind| kind.counts_copies));
     let input = &Input { counts_copies, ..input.clone() };
     local_users::begin(&input.allow_user, input.group_read);
-    let options = input::options(&input.program, Some(input))?;
+    let options = input::options(input)?;
     let stats = stats || terminal::is_verbose();
     // Only such a filter needs to know; reading the first packets of all files takes time.
-    let asks_for_first =
-        socket.is_some() || specs.iter().any(|spec| spec.filter.contains("frame.time_relative"));
+    let asks_for_first = socket.is_some() || specs.iter().any(QuestionSpec::uses_relative_time);
     let first_time = if asks_for_first { weir::io::first_time(&input.read) } else { None };
     let api = input.recording.as_ref().and_then(|params| params.api.as_ref());
     let door = api.map(Door::open).transpose()?;
     let is_watched = input.monitor || input.metrics.is_some() || input.otlp.is_some() || door.is_some();
     let watch = is_watched.then(Watch::default);
     let options = weir::Options { timed: stats, first_time, watch: watch.clone(), ..options };
-    let compiler = input::compiler(&input.program.stack)?;
+    let compiler = input::compiler(&input.stack)?;
     input::check_files(input, &compiler)?;
-    let mut set = QuestionSet::new(input.clone(), compiler, commands, stdout);
+    let mut set = QuestionSet::new(input.clone(), compiler, stdout);
     set.share(specs)?;
     let set = Arc::new(set);
     let stated: Vec<Stated> = specs.iter().cloned().map(Stated::new).collect();
@@ -178,7 +174,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come
     // later.
     if !input.interface.is_empty() {
-        let mut writable = sandbox::writable(&input.sandbox, specs, socket);
+        let mut writable = sandbox::writable(input, specs, socket);
         if let Some(params) = &input.recording {
             writable.extend(params.writable()?);
         }
@@ -195,7 +191,7 @@ pub fn answer(asked: Asked<'_>, commands: &[Subcommand]) -> Result<Answered, Fai
     let recording = input
         .recording
         .as_ref()
-        .map(|params| params.start(&set.findings, &set.compiler, (input.workers, input.program.bpf)))
+        .map(|params| params.start(&set.findings, &set.compiler, (input.workers, input.bpf)))
         .transpose()?;
     if let Some(asker) = recording.as_ref().and_then(Recording::dump_asker) {
         asking.set(asker);

@@ -1,9 +1,9 @@
 //! The captures of a run. A signal ends the captures early: the packets read so far are processed, and output
 //! files are complete. A second signal terminates the process.
 
-use crate::args::Input;
 use crate::ender::Ender;
 use crate::failure::Failure;
+use crate::input_options::Input;
 use crate::listener::Listener;
 use crate::memory;
 use crate::output;

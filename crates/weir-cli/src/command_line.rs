@@ -2,7 +2,8 @@
 
 use crate::compiled_in;
 use crate::failure::Failure;
-use crate::subcommand::{Group, Subcommand};
+use crate::kind::Group;
+use crate::subcommand::Subcommand;
 use crate::terminal;
 use crate::words::names_file;
 use std::ffi::OsString;

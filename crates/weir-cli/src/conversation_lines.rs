@@ -5,8 +5,7 @@
 //! too many wait, the waiting bytes of all connections are printed, in parts with a header each.
 
 use crate::hex_lines::push_hex_lines;
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
+use crate::options::choice;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
@@ -17,8 +16,7 @@ use weir::packet::{Batch, Column, RowSink, Timestamp, Value};
 pub const OWN_FORMAT: &str = "follow";
 
 /// The form of bytes.
-#[derive(ValueEnum, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Text; unprintable bytes are dots.
     Text,
@@ -27,6 +25,8 @@ pub enum Look {
     /// The bytes alone.
     Raw,
 }
+
+choice!(Look { Text = "text", Hex = "hex", Raw = "raw" });
 
 /// Bytes of one direction.
 struct Piece {

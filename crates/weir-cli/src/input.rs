@@ -1,7 +1,7 @@
 //! Turns arguments into a compiler, options and a source.
 
-use crate::args::{Input, Program};
 use crate::failure::Failure;
+use crate::input_options::Input;
 use crate::memory;
 use crate::policies::read_policies;
 use crate::quantity::bytes;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use weir::io::tcp::Endpoint;
 use weir::lang::ContextChanges;
-use weir::stream::{OverloadParams, Policies};
+use weir::stream::OverloadParams;
 use weir::{Compiler, Executor, Limits, Options, Processors};
 
 /// Processors of a range at most.
@@ -100,9 +100,9 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         ("--mirror", input.mirror),
         ("--hardware-time", input.hardware_time),
         ("--dpdk-eal", input.dpdk_eal.is_some()),
-        ("--user", input.sandbox.user.is_some()),
-        ("--no-sandbox", input.sandbox.no_sandbox),
-        ("--write-to", !input.sandbox.write_to.is_empty()),
+        ("--user", input.user.is_some()),
+        ("--no-sandbox", input.no_sandbox),
+        ("--write-to", !input.write_to.is_empty()),
     ];
     if input.hardware_time && input.method == "af_xdp" {
         return Err(Failure::new("--hardware-time is for --method af_packet".to_string()));
@@ -131,7 +131,7 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
     Failure::all(mistakes.collect())?;
     let is_filter = |word: &str| {
         let has_signs = word.contains([' ', '=', '<', '>', '(', '"']);
-        has_signs || compiler.check_filter(word, input.program.bpf).is_ok()
+        has_signs || compiler.check_filter(word, input.bpf).is_ok()
     };
     let missing: Vec<_> = input.read.iter().filter(|word| !words::names_input(word)).collect();
     let filters = missing.iter().filter_map(|word| word.to_str().filter(|word| is_filter(word)));
@@ -155,47 +155,42 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If a pass to be disabled does not exist.
-pub fn options(program: &Program, input: Option<&Input>) -> Result<Options, Failure> {
+pub fn options(input: &Input) -> Result<Options, Failure> {
     let passes = || weir::explain::pass_names().collect::<Vec<_>>();
-    if let Some(unknown) = program.without.iter().find(|w| *w != "all" && !passes().contains(&w.as_str())) {
+    if let Some(unknown) = input.without.iter().find(|w| *w != "all" && !passes().contains(&w.as_str())) {
         return Err(Failure::new(format!(
             "there is no pass `{unknown}`; there are: {}, all",
             passes().join(", ")
         )));
     }
-    let (mut limits, mut policies, mut overload) =
-        (Limits::default(), Policies::default(), OverloadParams::default());
-    if let Some(input) = input {
+    let limits = Limits {
         // Traffic may be hostile: senders must not be able to predict hash collisions.
-        limits.seed = RandomState::new().hash_one(0u8);
-        limits.flows_max = input.flows_max;
-        limits.strict = input.mode == "strict";
-        policies = read_policies(&input.policy)?;
-        overload = read_memory(input)?;
-        limits.idle_timeout_ms =
-            input.idle_timeout.map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32);
-    }
-    let cpus = input.and_then(|input| input.cpus.as_deref());
-    let processors = cpus.map(processors).transpose()?.unwrap_or_default();
+        seed: RandomState::new().hash_one(0u8),
+        flows_max: input.flows_max,
+        strict: input.mode == "strict",
+        idle_timeout_ms: input
+            .idle_timeout
+            .map(|s| (s * 1000.0).ceil().clamp(0.0, f64::from(u32::MAX)) as u32),
+        ..Limits::default()
+    };
+    let processors = input.cpus.as_deref().map(processors).transpose()?.unwrap_or_default();
     Ok(Options {
-        sample: input.and_then(|input| input.sample),
-        narrow: input.is_some_and(|input| !input.interface.is_empty() || reads_recorder(input)),
+        sample: input.sample,
+        // A recorder takes all packets, whatever is asked of them.
+        narrow: input.recording.is_none() && (!input.interface.is_empty() || reads_recorder(input)),
         processors,
-        engine: match program.engine.as_str() {
+        engine: match input.engine.as_str() {
             "native" => Executor::Native,
             "interpreter" => Executor::Interpreter,
             _ => Executor::Auto,
         },
-        without_passes: program.without.clone(),
-        bpf: program.bpf,
-        decode_as: program.decode_as.clone(),
-        context: ContextChanges {
-            ignored: program.ignore_context.clone(),
-            added: program.add_context.clone(),
-        },
+        without_passes: input.without.clone(),
+        bpf: input.bpf,
+        decode_as: input.decode_as.clone(),
+        context: ContextChanges { ignored: input.ignore_context.clone(), added: input.add_context.clone() },
         limits,
-        policies,
-        overload,
+        policies: read_policies(&input.policy)?,
+        overload: read_memory(input)?,
         ..Options::default()
     })
 }

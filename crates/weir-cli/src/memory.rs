@@ -4,8 +4,8 @@
 //! captures that are being read, the compiler, and the queues of outputs. Workers have equal parts of the
 //! rest.
 
-use crate::args::Input;
 use crate::failure::Failure;
+use crate::input_options::Input;
 use crate::machine_memory::{self, Available, kilobytes_of};
 use crate::quantity::bytes;
 use std::fs;

@@ -37,6 +37,11 @@ pub fn columns() -> impl Iterator<Item = Column> {
     FIELDS.iter().map(|field| Column::new(field.column, field.value_type, field.doc))
 }
 
+/// Whether filters know a field of nDPI by this name.
+pub fn is_field(name: &str) -> bool {
+    FIELDS.iter().any(|field| field.name == name)
+}
+
 /// The columns as fields of filters on rows with these columns.
 pub fn row_fields(columns: &[Column]) -> RowFields {
     RowFields::new("ndpi", "nDPI's results for the connection (weir flows)", FIELDS, columns)

@@ -1,8 +1,8 @@
 //! The threads of a run's outputs: one for each output, and one for standard output, which questions may
 //! share.
 
-use crate::args::Input;
 use crate::handover::Handover;
+use crate::input_options::Input;
 use crate::output;
 use crate::spec::Stdout;
 use std::path::Path;

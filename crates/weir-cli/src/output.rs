@@ -1,8 +1,8 @@
 //! Outputs of rows: format and destination, by the options or to suit a terminal or pipe.
 
-use crate::args::Input;
 use crate::export::Target;
 use crate::failure::Failure;
+use crate::input_options::Input;
 use crate::spec::Stdout;
 use crate::terminal;
 use rustix::fs::OFlags;
@@ -102,7 +102,7 @@ pub fn inputs(input: &Input) -> Vec<FileId> {
         Some("-") => Path::new(STDIN),
         _ => Path::new(name),
     });
-    let stacks = input.program.stack.iter().map(Path::new);
+    let stacks = input.stack.iter().map(Path::new);
     captures.chain(stacks).filter_map(identity).collect()
 }
 

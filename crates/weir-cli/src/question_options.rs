@@ -1,6 +1,7 @@
 //! `--set KEY=VALUE`: states the options of a question by their names in a file of questions.
 
 use crate::failure::Failure;
+use crate::options::Options as _;
 use crate::output;
 use crate::spec::QuestionSpec;
 use clap::Args as ClapArgs;
@@ -23,10 +24,6 @@ fn setting(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("give KEY=VALUE, for example cutoff=10k")?;
     Ok((key.to_string(), value.parse().unwrap_or_else(|_| Value::String(value.to_string()))))
 }
-
-/// The options that are paths.
-const PATHS: &[&str] =
-    &["output", "files", "pattern_files", "spool", "script", "rules", "variables", "classes", "tunings"];
 
 /// The options of a question, as a table in a file of questions has them.
 #[derive(Default)]
@@ -69,7 +66,7 @@ impl QuestionOptions {
     pub fn add_settings(&mut self, settings: &Settings) -> Result<(), Failure> {
         for (key, value) in &settings.set {
             match value {
-                Value::String(path) if PATHS.contains(&key.as_str()) => {
+                Value::String(path) if QuestionSpec::named(key).is_some_and(|option| option.is_path) => {
                     self.add_path(key, Path::new(path))?
                 }
                 _ => self.add(key, value.clone()),

@@ -1,12 +1,14 @@
 //! The questions of a run: checks each against the others, and prepares it.
 
 use crate::answers::{Answers, QuestionOutput, RunParts, Shown};
-use crate::args::Input;
 use crate::export;
 use crate::extraction::{Extraction, Store};
 use crate::failure::Failure;
 use crate::file_budget::{FILES_MAX, FileBounds, FileBudget};
 use crate::form::Form;
+use crate::input_options::Input;
+use crate::kind::{Context, QuestionKinds, Resolved};
+use crate::kinds;
 use crate::memory;
 use crate::outlets::Outlets;
 use crate::output::{self, FileId};
@@ -14,7 +16,6 @@ use crate::rotation::Rotation;
 use crate::shown_rows::ShownRows;
 use crate::spec::{QuestionSpec, Stdout};
 use crate::stream_files::Files;
-use crate::subcommand::{Context, QuestionKinds, Resolved, Subcommand};
 use crate::totals::RunTotals;
 use crate::view::View;
 use std::collections::HashMap;
@@ -130,8 +131,8 @@ pub struct SettledRows {
 
 impl QuestionSet {
     /// An empty set.
-    pub fn new(input: Input, compiler: Compiler, commands: &[Subcommand], stdout: Stdout) -> Self {
-        let kinds = QuestionKinds::of(commands);
+    pub fn new(input: Input, compiler: Compiler, stdout: Stdout) -> Self {
+        let kinds = QuestionKinds::new(kinds::all());
         let (findings, totals) = (Findings::default(), RunTotals::default());
         let outlets = Arc::new(Outlets::new(&input, stdout));
         Self {
@@ -337,7 +338,7 @@ impl QuestionSet {
         let (compiler, findings) = (&self.compiler, &self.findings);
         let context = Context {
             compiler,
-            bpf: self.input.program.bpf,
+            bpf: self.input.bpf,
             findings,
             form: &form,
             inputs: output::inputs(&self.input),
@@ -381,7 +382,7 @@ impl QuestionSet {
     }
 
     fn check_filter(&self, filter: &str) -> Result<(), Failure> {
-        Ok(self.compiler.check_filter(filter, self.input.program.bpf)?)
+        Ok(self.compiler.check_filter(filter, self.input.bpf)?)
     }
 
     /// Adds the name of the question to a failure, if the run has several questions.

@@ -3,9 +3,9 @@
 //!
 //! A run on a terminal is different: there, SIGHUP says that the terminal was closed, and ends the run.
 
-use crate::args::Input;
 use crate::failure::Failure;
 use crate::input;
+use crate::input_options::Input;
 use crate::output;
 use crate::question_changes::QuestionChanges;
 use crate::question_set::QuestionSet;

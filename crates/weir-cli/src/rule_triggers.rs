@@ -2,6 +2,7 @@
 //! `tag:host`, what its host sends and receives from the alert on.
 
 use crate::dump_queue::DumpParams;
+use crate::ends::Ends;
 use crate::loaded_rules::report;
 use crate::thresholds::Around;
 use crate::triggers::PendingAsker;
@@ -85,15 +86,11 @@ impl Alert {
         let (Cell::Time(start), Cell::Text(proto)) = (cell("start"), cell("proto")) else { return None };
         let (orig, resp) = (address("id.orig_h")?, address("id.resp_h")?);
         let (orig_p, resp_p) = (number("id.orig_p")?, number("id.resp_p")?);
-        let field = field_of(orig);
-        let mut filter = format!("{field} == {orig} and {field} == {resp}");
-        if matches!(proto, "tcp" | "udp" | "sctp") {
-            filter.push_str(&format!(" and {proto}.port == {orig_p} and {proto}.port == {resp_p}"));
-        } else {
-            filter.push_str(&format!(" and {}", if orig.is_ipv4() { "icmp" } else { "icmpv6" }));
-        }
         let name = format!("{proto} {orig} {orig_p} {resp} {resp_p}");
-        Some(Self { name, filter, start, sid, message, after })
+        let port = |number: u64| u32::try_from(number).ok();
+        let ends =
+            Ends { proto: proto.to_string(), orig: (orig, port(orig_p)?), resp: (resp, port(resp_p)?) };
+        Some(Self { name, filter: ends.filter(), start, sid, message, after })
     }
 }
 

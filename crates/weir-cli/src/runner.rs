@@ -1,8 +1,8 @@
 //! Runs the questions of an engine over the captures of the command line, and reports the outcome.
 
-use crate::args::Input;
 use crate::captures::{Captures, Hangup};
 use crate::failure::Failure;
+use crate::input_options::Input;
 use crate::report::{self, Ran};
 use crate::shortage;
 use crate::terminal;

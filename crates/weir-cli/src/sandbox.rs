@@ -12,8 +12,8 @@
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore
 //! called before there are other threads, but for the one that DPDK has: it gives them up, too.
 
-use crate::args::{Input, SandboxArgs};
 use crate::failure::Failure;
+use crate::input_options::Input;
 use crate::spec::QuestionSpec;
 use crate::{output, terminal, write_bounds};
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules};
@@ -96,8 +96,8 @@ const REFUSED: &[i64] = &[
 
 /// The directories, and files that are no regular ones, that the questions of a run and its control socket
 /// write to.
-pub fn writable(args: &SandboxArgs, specs: &[QuestionSpec], socket: Option<&Path>) -> Vec<PathBuf> {
-    let mut places = args.write_to.clone();
+pub fn writable(input: &Input, specs: &[QuestionSpec], socket: Option<&Path>) -> Vec<PathBuf> {
+    let mut places = input.write_to.clone();
     for spec in specs {
         let output = spec.output.as_deref().filter(|path| !output::is_remote(path));
         // A link leads to another directory.
@@ -137,7 +137,7 @@ fn directory_of(path: &Path) -> PathBuf {
 /// # Errors
 /// The user does not exist, or the process may not become that user.
 pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(), Failure> {
-    let args = &SandboxArgs { user: stated_user(&input.sandbox)?, ..input.sandbox.clone() };
+    let stated = &Stated { user: stated_user(input)?, no_sandbox: input.no_sandbox };
     // Without CAP_PERFMON, the kernel accepts only programs without computed addresses.
     let of_sockets = CapabilitySet::BPF | CapabilitySet::PERFMON;
     let of_loader = match input.method == "af_xdp" || input.mirror {
@@ -152,11 +152,11 @@ pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(),
     // An older kernel asks for rights whenever the table of connections is read.
     let is_alone = has_free_maps();
     let filters = if is_alone { of_devices } else { of_devices | of_loader };
-    let user = args.user.as_deref().map(ids_of).transpose()?;
-    if let Some(missing) = args.write_to.iter().find(|path| !path.is_dir()) {
+    let user = stated.user.as_deref().map(ids_of).transpose()?;
+    if let Some(missing) = input.write_to.iter().find(|path| !path.is_dir()) {
         return Err(Failure::new(format!("--write-to {}: there is no such directory", missing.display())));
     }
-    let restriction = Restriction { args: args.clone(), user, filters, writable: writable.to_vec() };
+    let restriction = Restriction { stated: stated.clone(), user, filters, writable: writable.to_vec() };
     let of_its_thread = Restriction { filters: of_loader, ..restriction.clone() };
     // The loader's thread is restricted as this one is below. What the system lacks for that is reported
     // once, by this thread.
@@ -167,7 +167,7 @@ pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(),
     match dpdk::in_its_thread(move || of_dpdk.enter_thread()) {
         Ok(None) => {}
         Ok(Some(entered)) => drop(entered?),
-        Err(why) if args.no_sandbox => report("restriction of the thread of DPDK", &why),
+        Err(why) if stated.no_sandbox => report("restriction of the thread of DPDK", &why),
         Err(why) => {
             let message = format!("the thread of DPDK keeps its rights: {why}; --no-sandbox accepts that");
             return Err(Failure::new(message));
@@ -177,7 +177,7 @@ pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(),
         thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::BPF));
     let missing = restriction.enter_thread()?;
     missing.iter().for_each(|(part, why)| report(part, why));
-    if args.no_sandbox {
+    if stated.no_sandbox {
         return Ok(());
     }
     if !missing.iter().any(|(part, _)| *part == LANDLOCK) {
@@ -197,10 +197,17 @@ pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(),
 /// The part that restricts files.
 const LANDLOCK: &str = "landlock";
 
+/// What the command line says.
+#[derive(Clone, Default)]
+struct Stated {
+    user: Option<String>,
+    no_sandbox: bool,
+}
+
 /// What a thread gives up.
 #[derive(Clone)]
 struct Restriction {
-    args: SandboxArgs,
+    stated: Stated,
     user: Option<(Uid, Gid)>,
     /// Capabilities that filters in the kernel need.
     filters: CapabilitySet,
@@ -210,15 +217,15 @@ struct Restriction {
 impl Restriction {
     /// Gives up the rights of this thread. Returns the parts that this system does not have, and why.
     fn enter_thread(&self) -> Result<Vec<(&'static str, String)>, Failure> {
-        let Self { args, user, filters, writable } = self;
-        if args.no_sandbox {
-            return user.map_or(Ok(vec![]), |ids| become_user(args, ids).map(|()| vec![]));
+        let Self { stated, user, filters, writable } = self;
+        if stated.no_sandbox {
+            return user.map_or(Ok(vec![]), |ids| become_user(stated, ids).map(|()| vec![]));
         }
         let mut parts = vec![("capabilities", forget_capabilities())];
         if let Some(ids) = *user {
             // Another user would otherwise have none.
             parts.push(("capabilities", thread::set_keep_capabilities(true).map_err(Into::into)));
-            become_user(args, ids)?;
+            become_user(stated, ids)?;
         }
         let of_user = if geteuid().is_root() { OF_ROOT } else { CapabilitySet::empty() };
         parts.push(("capabilities", keep_capabilities(of_user | *filters)));
@@ -251,9 +258,9 @@ fn report(part: &str, why: &str) {
 }
 
 /// The user of the command line, or of the installation if root captures.
-fn stated_user(args: &SandboxArgs) -> Result<Option<String>, Failure> {
-    if args.user.is_some() || args.no_sandbox || !geteuid().is_root() {
-        return Ok(args.user.clone());
+fn stated_user(input: &Input) -> Result<Option<String>, Failure> {
+    if input.user.is_some() || input.no_sandbox || !geteuid().is_root() {
+        return Ok(input.user.clone());
     }
     let text = match std::fs::read_to_string(INSTALLED_USER) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -282,11 +289,11 @@ fn ids_of(stated: &str) -> Result<(Uid, Gid), Failure> {
     Ok((Uid::from_raw(user.uid.as_raw()), Gid::from_raw(gid.as_raw())))
 }
 
-fn become_user(args: &SandboxArgs, (uid, gid): (Uid, Gid)) -> Result<(), Failure> {
+fn become_user(stated: &Stated, (uid, gid): (Uid, Gid)) -> Result<(), Failure> {
     let changed = thread::set_thread_groups(&[gid])
         .and_then(|()| thread::set_thread_res_gid(gid, gid, gid))
         .and_then(|()| thread::set_thread_res_uid(uid, uid, uid));
-    let stated = args.user.as_deref().unwrap_or_default();
+    let stated = stated.user.as_deref().unwrap_or_default();
     changed.map_err(|error| {
         Failure::new(format!("--user {stated}: {error}: start weir as root, or without --user"))
     })
@@ -427,10 +434,10 @@ mod tests {
             ),
             (Some((Uid::from_raw(65_534), Gid::from_raw(65_534))), of_loader, of_loader),
         ] {
-            let (args, writable) = (SandboxArgs::default(), vec![inside.clone()]);
+            let (stated, writable) = (Stated::default(), vec![inside.clone()]);
             let (inside, outside) = (inside.join("file"), outside.clone());
             let restricted = std::thread::spawn(move || {
-                let restriction = Restriction { args, user, filters, writable };
+                let restriction = Restriction { stated, user, filters, writable };
                 let missing = restriction.enter_thread().unwrap_or_else(|_| panic!("root may"));
                 assert!(missing.is_empty(), "{missing:?}");
                 let rights = status(["CapEff", "CapPrm", "CapBnd", "CapAmb", "NoNewPrivs"]);

@@ -1,7 +1,7 @@
 //! What is done with the packets of a source on their way: copies are counted or left out, packets are
 //! recorded; and the part of a source that one worker polls.
 
-use crate::args::Input;
+use crate::input_options::Input;
 use crate::recording::RecordWriter;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,230 +1,271 @@
 //! A question as stated in a file of questions, on the control socket, or on a command line.
 
+use crate::compiled_in::HAS_KAFKA;
 use crate::conversation_lines::Look;
 use crate::failure::Failure;
-use clap::ValueEnum;
+use crate::options::{Options, choice, options};
+use crate::quantity::{number, seconds};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Map;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
+use weir::RELATIVE_TIME;
 use weir::io::tcp::Endpoint;
 use weir::io::udp::Name;
 use weir::io::{CaptureFormat, Compression, Format};
+use weir::lang::filter::names_of;
 use weir::patterns::EngineChoice;
 
-/// The statement of a question.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct QuestionSpec {
-    /// Name of the question; unique in a run.
-    pub name: String,
-    /// Type of answers, by command name: `flows`, `packets`, `streams`, `match`, `tls` …
-    pub ask: String,
-    /// The filter. Default: all traffic.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub filter: String,
-    /// Format of rows. Default: JSON lines; a table for a single question on a terminal.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub format: Option<String>,
-    /// The output file. Default: standard output. Packets may go to a capture file (.pcap or .pcapng), rows
-    /// in a columnar format to a directory.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub output: Option<PathBuf>,
-    /// The output becomes a sequence of files: a size, a time, or both (`100M`, `1h`, `1G,1h`).
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
-    pub rotate: Option<String>,
-    /// With `rotate`: the number of files that are kept.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub keep: Option<u64>,
-    /// For a receiver with a connection (`ipfix+tcp://`, `syslog+tcp://`, `kafka://`, `clickhouse://`): a
-    /// directory for what the receiver does not have.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub spool: Option<PathBuf>,
-    /// With `spool`: maximum number of bytes in the directory, such as `1G`.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
-    pub spool_max: Option<String>,
-    /// For an output `ipfix://`: the number of the observation domain.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub observation_domain: Option<u32>,
-    /// For an output `kafka://` or `clickhouse://`: the name of this machine. Default: the name of the host.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub sensor: Option<String>,
-    /// For an output `clickhouse://`: create the table unless it exists.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub create: bool,
-    /// For `match`: the patterns, one regular expression each.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub patterns: Vec<String>,
-    /// For `match`: files with one pattern per line.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_texts")]
-    pub pattern_files: Vec<PathBuf>,
-    /// For `match`: ignore case.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ignore_case: bool,
-    /// For `match`: patterns are literal strings, not regular expressions.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub fixed_strings: bool,
-    /// For `match`: the prefilter, which skips bytes outside of matches: auto, rust, vectorscan.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub matcher: Option<Matcher>,
-    /// For `match`: bytes of context before and after a match.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub context: Option<u16>,
-    /// For `match`: maximum number of matches per stream.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub max_count: Option<usize>,
-    /// For logs that suppress rows which were shown before: show them. For programs that divide captures.
-    #[serde(skip)]
-    pub repeated: bool,
-    /// For `match`: show the streams with matches (`with`) or without (`without`) instead of the matches.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub streams: Option<StreamsShown>,
-    /// For `streams`: digest of each stream's bytes: sha256.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub digest: Option<String>,
-    /// For `streams`: a directory for files with the bytes of each stream.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub files: Option<PathBuf>,
-    /// For `streams`: maximum number of bytes of these files, and of the files, such as `1G/5000`.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
-    pub files_max: Option<String>,
-    /// For `files`: a directory for the contents of the files.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub extract: Option<PathBuf>,
-    /// For `files`: maximum number of bytes of all extracted contents, and of the contents, such as
-    /// `1G/5000`.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
-    pub extract_max: Option<String>,
-    /// For `streams` and `match`: process only the first bytes of each stream, such as `10k` or `dns:1k`.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub cutoff: Vec<String>,
-    /// For `streams` and `match`: priorities of streams, such as `dns:9`.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub priority: Vec<String>,
-    /// For `streams` and `match`: the size of chunks, such as `4k`.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
-    pub chunk: Option<String>,
-    /// For `streams` and `match`: bytes of the previous chunk that a chunk repeats.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "quantity")]
-    pub overlap: Option<String>,
-    /// For `streams` and `match`: the time after which partial chunks are flushed, in seconds.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub flush: Option<f64>,
-    /// For `packets` with an output `udp://`: the key by which packets are balanced over instances. Default:
-    /// flow.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub balance: Option<String>,
-    /// For `aggregate`: what is computed, as in `count() by ip.src every 10s`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub aggregate: Option<String>,
-    /// For `aggregate`: of what: `packets`, `flows`, `events`, an event, or the name of a log of sessions.
-    /// Default: packets.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub of: Option<String>,
-    /// For `records`: the key, as fields separated by commas, `flow` or `5tuple`. Default: flow.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub key: Option<String>,
-    /// For `records`: features of packets, separated by commas. Default: iat,len, and dir with the key flow.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub features: Option<String>,
-    /// For `records`: the number of packets at which a record is complete. Default: 1024.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub packets: Option<u64>,
-    /// For `records`: only this number of packets of each group, instead of `packets`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub first: Option<u64>,
-    /// For `records`: seconds after its first packet at which a record is complete. Default: 60.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub age: Option<f64>,
-    /// For `records`: seconds after its last packet at which a group ends. Default: 15.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub idle: Option<f64>,
-    /// For `flows`: the columns of nDPI, whose library must be installed.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ndpi: bool,
-    /// For `script`: the file of the script.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub script: Option<PathBuf>,
-    /// For `script`: the arguments of the script.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub arguments: Vec<String>,
-    /// For `script`: the script has the rights of the process. Only on the command line.
-    #[serde(skip)]
-    pub trust: bool,
-    /// For `script` and `rules`: connects what runs with its command. Only on the command line.
-    #[serde(skip)]
-    pub link: Option<RunLink>,
-    /// For `rules`: files of rules, and directories with such files.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub rules: Vec<String>,
-    /// For `rules`: the variables of rules, a file of TOML or YAML.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub variables: Option<PathBuf>,
-    /// For `rules`: the classes of rules, a `classification.config`.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub classes: Option<PathBuf>,
-    /// For `rules`: thresholds and suppressions, a `threshold.config`.
-    #[serde(default, skip_serializing_if = "is_default", serialize_with = "path_text")]
-    pub tunings: Option<PathBuf>,
-    /// For `rules`: of connections of TCP whose begin is not in the capture, only single packets are
-    /// inspected.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub complete: bool,
-    /// For `events`: names of events, as `layer.event`. Default: all.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub events: Vec<String>,
-    /// For `follow`: the identifier of the connection.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub uid: Option<String>,
-    /// For `follow`: the form of the bytes: text, hex, raw.
-    #[serde(rename = "as", default, skip_serializing_if = "is_default")]
-    pub look: Option<Look>,
-    /// For `follow`: decode the bodies of HTTP/1.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub decode: bool,
-    /// For `packets`: the layers and fields of each packet, and the sessions that it completes; as text, or
-    /// in the format `json`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub detail: bool,
-    /// For `packets`: the bytes of each packet; as text, or in the format `json`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub hex: bool,
-    /// The columns to show, in this order; `orig` and `resp` are address and port of the ends. Default: all;
-    /// in a table those of most use.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub columns: Vec<String>,
-    /// Maximum number of answers, which are connections for `follow`: the question ends with the last one.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub limit: Option<u64>,
-    /// The column by which the rows are sorted, descending with `-` before its name.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub sort: Option<String>,
-    /// Where names of hosts come from: files in the form of hosts(5), `hosts`, `dns`.
-    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "one_or_several")]
-    pub names: Vec<String>,
-    /// In a table: all columns.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub wide: bool,
-    /// In a table: times in the local time zone.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub local: bool,
-    /// Write only the number of answers, to `output`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub count: bool,
-    /// For the format `csv`: texts that a spreadsheet would execute as formulas begin with an apostrophe.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub csv_safe: bool,
-    /// For sessions: all rows, however many the bytes of a connection cause.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub all_rows: bool,
-    /// The output is a capture file, whatever its name.
-    #[serde(skip)]
-    pub is_written: bool,
-    /// For `match`: use colours in the format `grep`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub color: bool,
-    /// A question without answers creates no file, and leaves an existing file as it is.
-    #[serde(skip)]
-    pub drops_empty: bool,
+options! {
+    /// The statement of a question.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct QuestionSpec {
+        "" {
+            /// Name of the question; unique in a run
+            name: String, flagless();
+            /// Type of answers, by command name: `flows`, `packets`, `streams`, `match`, `tls` …
+            ask: String, flagless();
+            /// The filter. Default: all traffic
+            filter: String, flagless();
+            /// Add the columns ndpi_protocol, ndpi_category and ndpi_risk, by the system's nDPI (Debian's package
+            /// libndpi4.2). Filters on ndpi.protocol, ndpi.category and ndpi.risk do the same
+            ndpi: bool;
+            /// With -w udp://: the fields that select the instance of a packet (ip.src/24, tcp.dstport); `flow` (the
+            /// default) or `hosts` for both directions of a connection
+            balance: Option<String>, shown("KEY");
+            /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it
+            /// completes; as text, or with --format json as one object per packet
+            detail: bool, short('V');
+            /// Show the bytes of each packet: below its line, or below its detail
+            hex: bool, short('x');
+            /// What is computed, as in `count() by ip.src every 10s`
+            aggregate: Option<String>, flagless();
+            /// What the aggregate is computed of: packets, flows (connections), events, one event
+            /// (tcp.retransmission), or the sessions of a protocol (tls, dns, http …)
+            of: String = PACKETS.to_string(), shown("ROWS");
+            /// The key: fields, separated by commas; `flow` for both directions of a connection, `5tuple` for one
+            key: Option<String>, shown("FIELDS");
+            /// Features of packets: numeric fields, separated by commas; also ts, iat (time since the packet before,
+            /// nanoseconds), dir (direction, with --key flow), len, flags, seq, ack, ttl
+            features: Option<String>, shown("FIELDS");
+            /// Complete a record at this number of packets. Default: 1024
+            packets: Option<u64> => at_least_one, shown("N");
+            /// Only the first N packets of each flow, as classifiers need them: lengths, times and directions, unless
+            /// other features are named
+            first: Option<u64> => at_least_one, shown("N");
+            /// Complete a record this many seconds after its first packet. Default: 60
+            age: Option<f64> => some_seconds, shown("SECONDS");
+            /// A group ends this many seconds after its last packet. Default: 15
+            idle: Option<f64> => some_seconds, shown("SECONDS");
+            /// Files of rules, and directories whose files end in `.rules`. May be given several times
+            rules: Vec<String>, short('S'), shown("PATH"), path();
+            /// The groups of addresses and ports that rules name: a file of TOML, or of Suricata's YAML. Default: the
+            /// private networks are the home
+            variables: Option<PathBuf>, shown("FILE");
+            /// The texts and priorities of classes: a `classification.config`. Default: Suricata's
+            classes: Option<PathBuf>, shown("FILE");
+            /// Thresholds and suppressions: a `threshold.config`
+            tunings: Option<PathBuf>, shown("FILE");
+            /// Of connections of TCP whose begin is not in the capture, inspect only single packets, as Suricata does
+            /// by default
+            complete: bool;
+            /// The file of the script
+            script: Option<PathBuf>, flagless();
+            /// The arguments of the script
+            arguments: Vec<String>, flagless();
+            /// The identifier of the connection
+            uid: Option<String>, flagless();
+            /// The form of the bytes: text (unprintable ones are dots), hex, or raw
+            look as "as": Look = Look::Text, shown("FORM");
+            /// Decode the bodies of HTTP/1: join chunks, and decompress gzip, deflate, Brotli and zstd. Offsets are
+            /// those of the bytes as sent
+            decode: bool;
+            /// A regular expression over bytes (may be given several times): Perl syntax without look-around and
+            /// back-references, ASCII unless (?u); `^` and `$` match at the start and end of the stream, with (?m) at
+            /// lines
+            patterns: Vec<String>, long("regexp"), short('e'), shown("REGEX");
+            /// File with one pattern per line, `-` for standard input; empty lines are ignored
+            pattern_files: Vec<PathBuf>, long("file"), short('f'), shown("PATTERNS");
+            /// Ignore case
+            ignore_case: bool, short('i');
+            /// Patterns are strings, not expressions
+            fixed_strings: bool, short('F');
+            /// Bytes of context before and after a match
+            context: u16 = 24 => context_bytes, short('C'), shown("BYTES"), minus();
+            /// Stop searching a stream after this number of matches
+            max_count: Option<usize> => matches_of_stream, short('m'), shown("N");
+            /// Prefilter, which skips bytes outside of matches: auto, rust (Weir's own), vectorscan (the system's
+            /// libhs.so.5; an error if it is not installed or fails its self-test). Results are the same
+            matcher: Matcher = Matcher::Auto, shown("MATCHER");
+            /// Show the streams with matches (`with`) or without (`without`) instead of the matches
+            streams: Option<StreamsShown>, flagless();
+            /// Add a digest of each stream's bytes, without missing bytes
+            digest: Option<String>, shown("DIGEST"), one_of(&["sha256"]);
+            /// Write each stream's bytes to a file in this directory, with tcpflow's file names; missing bytes are
+            /// zeros in the file (digests omit them). `-`: the bytes alone, to standard output, one connection after
+            /// the other
+            files: Option<PathBuf>, long("output"), short('o'), shown("DIR|-");
+            /// With -o DIR: write at most this many bytes and files (1G, 1G/5000). Default: 100 000 files, and 100G
+            /// or half of the free space, whichever is less
+            files_max: Option<String>, shown("BYTES[/FILES]"), minus();
+            /// Only these events, named as in filters: `layer.event`, `event` if the name is unique, or `layer` for
+            /// all its events. Default: all events with columns
+            events: Vec<String>, long("event"), short('e'), shown("NAME"), separated();
+        }
+        "Streams" {
+            /// Process only the first bytes of each stream (10k), or of originators and responders (1k/64k); or of
+            /// streams that match a filter ('tcp.port == 443:1k') or use a service's ports ('dns:1k'). May be given
+            /// several times; the first match applies
+            cutoff: Vec<String>, shown("[FILTER:]BYTES[/BYTES]"), minus();
+            /// Deliver bytes in contiguous chunks of this size
+            chunk: Option<String>, shown("BYTES"), minus();
+            /// Bytes of the previous chunk that a chunk repeats
+            overlap: Option<String>, shown("BYTES"), needs("chunk"), minus();
+            /// Flush partial chunks after TIME (10, 500ms, 5m) of capture time, late by up to 0.07 s
+            flush: Option<f64> => seconds, shown("TIME"), needs("chunk"), minus();
+            /// Priority, 0 (lowest) to 15, of streams that match a filter or use a service's ports ('dns:9'). When
+            /// memory is short, lower priorities lose bytes first
+            priority: Vec<String>, shown("FILTER:PRIORITY"), minus();
+        }
+        "Output" {
+            /// Format of rows. Default: by the ending of the output file; without one, table on a terminal, JSON
+            /// lines else
+            format: Option<String>, shown("FORMAT");
+            /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with
+            /// one file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows: ipfix://HOST:PORT or
+            /// ipfix+tcp://HOST:PORT (flow records, of weir flows), syslog://HOST:PORT or syslog+tcp://HOST:PORT (a
+            /// JSON message for each row)
+            output: Option<PathBuf>, short('o'), shown("FILE|DIR/|URL");
+            /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h). FILE.json
+            /// becomes FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each file is complete by
+            /// itself
+            rotate: Option<String>, shown("SIZE|TIME");
+            /// With --rotate: keep the newest N files of this output, and delete the others, also those of earlier
+            /// runs
+            keep: Option<u64> => limit, shown("N"), needs("rotate");
+            /// Keep what the receiver does not have in this directory
+            spool: Option<PathBuf>, shown("DIR"), text_by(spool_text);
+            /// With --spool: at most this many bytes in the directory; further rows are lost and counted. Default: 1G
+            spool_max: Option<String>, shown("BYTES"), needs("spool"), minus();
+            /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters of one
+            /// host apart. Default: 0
+            observation_domain: Option<u32>, shown("N");
+            /// The name of this machine
+            sensor: Option<String>, shown("NAME"), text_by(sensor_text);
+            /// With -o clickhouse://…: create the table unless it exists
+            create: bool;
+            /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the
+            /// client and the server. Default: all columns; in a table those of most use
+            columns: Vec<String>, alias("fields"), shown("COLUMN"), separated();
+            /// Stop after N answers
+            limit: Option<u64> => limit, shown("N");
+            /// Sort rows by a column; -COLUMN: largest first
+            sort: Option<String>, shown("[-]COLUMN"), minus();
+            /// Add names of hosts: from a file in the form of hosts(5), from /etc/hosts (`hosts`), or from the DNS
+            /// answers in the captures (`dns`). Nothing is looked up on the network. May be given several times
+            names: Vec<String>, shown("FILE|hosts|dns");
+            /// Show all columns in a table
+            wide: bool;
+            /// Show local times with their offset: in tables, JSON, CSV and TSV. Default: UTC; in JSON, CSV and TSV
+            /// seconds since 1970
+            local: bool;
+            /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
+            csv_safe: bool;
+            /// Print only the row count
+            count: bool;
+            /// Use colours in the question's own format
+            color: bool, flagless();
+            /// Write the content of each file in the rows to this directory, decoded, and equal contents once; the
+            /// rows name its path. Bytes that are missing in the capture are zeros
+            extract: Option<PathBuf>, shown("DIR");
+            /// With --extract: write at most this many bytes and files (1G, 1G/5000), and cut the contents beyond.
+            /// Default: 100 000 files, and 100G or half of the free space, whichever is less
+            extract_max: Option<String>, shown("BYTES[/FILES]"), needs("extract"), minus();
+            /// Write all rows, also beyond 8 bytes of rows for a byte of a connection's traffic
+            all_rows: bool;
+        }
+    }
+    beside {
+        /// For logs that suppress rows which were shown before: show them. For programs that divide captures.
+        pub repeated: bool;
+        /// For `script`: the script has the rights of the process. Only on the command line.
+        pub trust: bool;
+        /// For `script` and `rules`: connects what runs with its command. Only on the command line.
+        pub link: Option<RunLink>;
+        /// The output is a capture file, whatever its name.
+        pub is_written: bool;
+        /// A question without answers creates no file, and leaves an existing file as it is.
+        pub drops_empty: bool;
+    }
+}
+
+/// What an aggregate is computed of unless the question says so.
+pub const PACKETS: &str = "packets";
+
+fn at_least_one(text: &str) -> Result<u64, String> {
+    number(text, 1.., 1000)
+}
+
+fn limit(text: &str) -> Result<u64, String> {
+    number(text, 1.., 10)
+}
+
+fn context_bytes(text: &str) -> Result<u16, String> {
+    number(text, 0.., 24)
+}
+
+fn matches_of_stream(text: &str) -> Result<usize, String> {
+    number(text, 1.., 10)
+}
+
+/// A number of seconds above 0.
+fn some_seconds(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no number of seconds above 0");
+    text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0).ok_or_else(wrong)
+}
+
+fn spool_text() -> String {
+    let receivers = match HAS_KAFKA {
+        true => "ipfix+tcp://…, syslog+tcp://…, kafka://… or clickhouse://…",
+        false => "ipfix+tcp://…, syslog+tcp://… or clickhouse://…",
+    };
+    format!(
+        "With -o {receivers}: keep what the receiver does not have in this directory, also when the run ends or is killed; the \
+         next run with the same directory sends it. Default: in memory, up to 4 MiB"
+    )
+}
+
+fn sensor_text() -> String {
+    let (receivers, key) = match HAS_KAFKA {
+        true => ("kafka://… or clickhouse://…", ", and as the key of messages"),
+        false => ("clickhouse://…", ""),
+    };
+    format!(
+        "With -o {receivers}: the name of this machine in the column `sensor`{key}. Default: the name of the host"
+    )
+}
+
+/// A question is an object with its options.
+impl Serialize for QuestionSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut given = Options::given(self);
+        // Messages name the question, also one without a name.
+        given.insert("name".to_string(), self.name.clone().into());
+        given.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for QuestionSpec {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        let given = Map::deserialize(value)?;
+        let mut spec = Self::default();
+        spec.set_all(&given).map_err(D::Error::custom)?;
+        match ["name", "ask"].iter().find(|name| !given.contains_key(**name)) {
+            Some(missing) => Err(D::Error::custom(format!("`{missing}` is missing"))),
+            None => Ok(spec),
+        }
+    }
 }
 
 /// Connects a running script, or running rules, with its command.
@@ -256,13 +297,14 @@ impl PartialEq for RunLink {
 }
 
 /// The prefilter of `match`.
-#[derive(ValueEnum, Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matcher {
     Auto,
     Rust,
     Vectorscan,
 }
+
+choice!(Matcher { Auto = "auto", Rust = "rust", Vectorscan = "vectorscan" });
 
 impl From<Matcher> for EngineChoice {
     fn from(matcher: Matcher) -> Self {
@@ -275,8 +317,7 @@ impl From<Matcher> for EngineChoice {
 }
 
 /// Which streams `match` shows instead of matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamsShown {
     /// Streams with a match.
     With,
@@ -284,56 +325,7 @@ pub enum StreamsShown {
     Without,
 }
 
-/// Whether an option is not given.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// A path as text. Paths that are not UTF-8 are shown with replacement characters.
-fn path_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
-    path.as_deref().map(Path::to_string_lossy).serialize(serializer)
-}
-
-/// As [`path_text`], for several.
-fn path_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
-}
-
-/// A text, or a number, which stands for its digits.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a text or a number")]
-enum Word {
-    Text(String),
-    Number(u64),
-}
-
-impl From<Word> for String {
-    fn from(word: Word) -> Self {
-        match word {
-            Word::Text(text) => text,
-            Word::Number(number) => number.to_string(),
-        }
-    }
-}
-
-/// A number of bytes: `4096` or `"4k"`.
-fn quantity<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
-    Word::deserialize(value).map(|word| Some(word.into()))
-}
-
-/// One text, or a list of texts.
-fn one_or_several<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a text, or a list of texts")]
-    enum Words {
-        One(Word),
-        Several(Vec<Word>),
-    }
-    Words::deserialize(value).map(|words| match words {
-        Words::One(word) => vec![word.into()],
-        Words::Several(words) => words.into_iter().map(String::from).collect(),
-    })
-}
+choice!(StreamsShown { With = "with", Without = "without" });
 
 /// Whether other questions also write to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -345,12 +337,9 @@ pub enum Stdout {
 }
 
 impl QuestionSpec {
-    /// The names of the options that are given.
-    pub fn given(&self) -> Result<Vec<String>, Failure> {
-        match serde_json::to_value(self).map_err(Failure::new)? {
-            serde_json::Value::Object(options) => Ok(options.into_iter().map(|(name, _)| name).collect()),
-            _ => unreachable!("a struct is an object"),
-        }
+    /// Whether the filter depends on the time of the first packet of all captures.
+    pub fn uses_relative_time(&self) -> bool {
+        names_of(&self.filter).iter().any(|name| name == RELATIVE_TIME)
     }
 
     /// Whether rows are JSON lines, which may interleave with those of other questions.

@@ -3,10 +3,10 @@
 //! original question.
 
 use crate::failure::Failure;
+use crate::kind::Context;
 use crate::quantity::{bytes, classified};
 use crate::server_ports::service;
 use crate::spec::QuestionSpec;
-use crate::subcommand::Context;
 use weir::stream::{ChunkParams, PRIORITIES_MAX, StreamParams};
 
 /// The classes of streams of a question: filters, each with the parameters of its streams. A connection

@@ -3,10 +3,10 @@
 
 use crate::dump_queue::DumpParams;
 use crate::dumps::DumpAsker;
+use crate::ends::Ends;
 use std::collections::HashSet;
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
-use weir::{Connection, Every, Hosts, Item, Next, Question, RunEnd, TakeItems};
+use weir::{Every, Item, Next, Question, RunEnd, TakeItems};
 
 /// A connection is dumped when timers tick next after the packet with which it matches.
 const WITHIN_NS: u64 = 0;
@@ -47,12 +47,12 @@ impl TakeItems for Trigger {
     fn take(&mut self, _: usize, item: Item<'_>) -> Next {
         let Item::Tracked { connection, is_over, .. } = item else { return Next::Go };
         let Some(dumps) = self.dumps.get() else { return Next::Go };
-        if connection.hosts == Hosts::Addresses {
+        if let Some(ends) = Ends::of(&connection) {
             let begun = dumps.begin(&connection.uid, None, || {
                 dumps.list().matched(&self.filter, &connection.uid);
                 DumpParams {
                     name: connection.uid.clone(),
-                    filter: filter_of(&connection),
+                    filter: ends.filter(),
                     from: connection.ts,
                     reason: format!("weir: {} matches the trigger `{}`", connection.uid, self.filter),
                 }
@@ -72,24 +72,4 @@ impl TakeItems for Trigger {
             dumps.leave(&self.going);
         }
     }
-}
-
-/// A filter for the packets of a connection between IP addresses.
-fn filter_of(connection: &Connection) -> String {
-    let Connection { orig_h, orig_p, resp_h, resp_p, proto, .. } = connection;
-    filter_between(proto, (*orig_h, *orig_p), (*resp_h, *resp_p))
-}
-
-/// A filter for the packets of a protocol between two ends.
-pub fn filter_between(proto: &str, orig: (IpAddr, u32), resp: (IpAddr, u32)) -> String {
-    let ip = if orig.0.is_ipv4() { "ip" } else { "ipv6" };
-    if !matches!(proto, "tcp" | "udp" | "udplite" | "sctp") {
-        return format!("{ip}.addr == {} and {ip}.addr == {} and {proto}", orig.0, resp.0);
-    }
-    let direction = |(from, from_p): (IpAddr, u32), (to, to_p): (IpAddr, u32)| {
-        format!(
-            "({ip}.src == {from} and {proto}.srcport == {from_p} and {ip}.dst == {to} and {proto}.dstport == {to_p})"
-        )
-    };
-    format!("{} or {}", direction(orig, resp), direction(resp, orig))
 }

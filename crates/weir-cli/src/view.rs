@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::form::Form;
 use crate::host_names::{HostNames, NAMED};
+use crate::kind::Resolved;
 use crate::sorter::{SortKey, Sorter};
 use crate::spec::QuestionSpec;
-use crate::subcommand::Resolved;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;

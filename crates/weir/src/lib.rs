@@ -94,7 +94,7 @@ pub use connection::COLUMNS as CONNECTION_COLUMNS;
 pub use odd_rows::{odd_columns, odd_counts, odd_events, odd_names};
 pub use row_filter::{RowFields, RowFilter};
 pub use session_rows::Log;
-pub use weir_compile::catalog::SAMPLES;
+pub use weir_compile::catalog::{RELATIVE_TIME, SAMPLES};
 pub use weir_compile::connection_columns;
 
 pub use compile::{Ask, Compiled, Compiler, Options, Timing};

@@ -4,7 +4,7 @@
 //! so another question about the past may give it another identifier. The API therefore remembers the ends
 //! and times of the connections in its answers.
 
-use super::known::Ends;
+use super::known::KnownConnection;
 use super::past::Past;
 use crate::questions::TakeRows;
 use crate::spec::QuestionSpec;
@@ -28,7 +28,13 @@ pub const SESSIONS_MAX: usize = 1000;
 impl Past {
     /// The connection with this identifier: one of an answer, or one that a question with this filter and
     /// these times finds.
-    pub fn connection(&self, uid: &str, filter: &str, span: &Span, client: &Client) -> Result<Ends, Refusal> {
+    pub fn connection(
+        &self,
+        uid: &str,
+        filter: &str,
+        span: &Span,
+        client: &Client,
+    ) -> Result<KnownConnection, Refusal> {
         if let Some(known) = self.known.find(uid) {
             return Ok(known);
         }
@@ -47,20 +53,29 @@ impl Past {
     }
 
     /// The packets of a connection.
-    pub fn packets_of(self: &Arc<Self>, ends: &Ends, client: &Client) -> Result<Reply, Refusal> {
-        self.packets_between(ends.filter(), ends.times, format!("{}.pcapng", ends.uid), client)
+    pub fn packets_of(
+        self: &Arc<Self>,
+        connection: &KnownConnection,
+        client: &Client,
+    ) -> Result<Reply, Refusal> {
+        self.packets_between(
+            connection.ends.filter(),
+            connection.times,
+            format!("{}.pcapng", connection.uid),
+            client,
+        )
     }
 
     /// The rows of all logs about a connection, as a text of JSON.
-    pub fn sessions_of(&self, ends: &Ends, client: &Client) -> Result<String, Refusal> {
+    pub fn sessions_of(&self, connection: &KnownConnection, client: &Client) -> Result<String, Refusal> {
         let spec = QuestionSpec {
             ask: "sessions".into(),
-            filter: ends.filter(),
+            filter: connection.ends.filter(),
             format: Some(Format::Json.label().to_string()),
             limit: Some(SESSIONS_MAX as u64),
             ..QuestionSpec::default()
         };
-        let mut found = self.ask_for_lines(spec, ends.times, client)?;
+        let mut found = self.ask_for_lines(spec, connection.times, client)?;
         if found.rows() >= SESSIONS_MAX {
             found.cut("the connection has more sessions");
         }
@@ -68,17 +83,17 @@ impl Past {
     }
 
     /// The bytes of a connection, in the order in which they came, as a text of JSON.
-    pub fn streams_of(&self, ends: &Ends, client: &Client) -> Result<String, Refusal> {
+    pub fn streams_of(&self, connection: &KnownConnection, client: &Client) -> Result<String, Refusal> {
         let spec = QuestionSpec {
             ask: "follow".into(),
-            filter: ends.filter(),
+            filter: connection.ends.filter(),
             cutoff: vec![STREAM_BYTES_MAX.to_string()],
             format: Some(Format::Json.label().to_string()),
             ..QuestionSpec::default()
         };
         let parts = Arc::<Mutex<Vec<Value>>>::default();
         let taken = Arc::clone(&parts);
-        let over = self.ask(spec, ends.times, client, |columns| {
+        let over = self.ask(spec, connection.times, client, |columns| {
             let places =
                 StreamColumns::of(columns).ok_or_else(|| Refusal::failed("streams have other columns"))?;
             Ok(Box::new(StreamTaker { parts: taken, places }))
@@ -86,10 +101,10 @@ impl Past {
         let parts = std::mem::take(&mut *parts.lock().unwrap_or_else(PoisonError::into_inner));
         let is_whole = parts.len() < PARTS_MAX && over.lost == 0 && !client.is_late();
         let whole = json!({
-            "uid": ends.uid,
-            "proto": ends.proto,
-            "orig": end_text(ends.orig),
-            "resp": end_text(ends.resp),
+            "uid": connection.uid,
+            "proto": connection.ends.proto,
+            "orig": end_text(connection.ends.orig),
+            "resp": end_text(connection.ends.resp),
             "bytes_max": STREAM_BYTES_MAX,
             "complete": is_whole,
             "notes": over.notes,

@@ -22,7 +22,7 @@ const WORDS: &[(&str, &str)] = &[
 impl Past {
     /// The mistakes of a filter, with their places in bytes.
     pub fn check(&self, filter: &str) -> Value {
-        let mistakes = match self.compiler.check_filter(filter, self.input.program.bpf) {
+        let mistakes = match self.compiler.check_filter(filter, self.input.bpf) {
             Ok(()) => vec![],
             Err(list) => mistakes(&list, filter.len()),
         };

@@ -1,8 +1,7 @@
 //! The connections of answers, by their identifiers.
 
-use crate::triggers::filter_between;
+use crate::ends::Ends;
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir::io::ring::TimeRange;
 use weir::packet::{Batch, Cell, Column, Row};
@@ -12,19 +11,10 @@ pub const KNOWN_MAX: usize = 100_000;
 
 /// The ends and times of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ends {
+pub struct KnownConnection {
     pub uid: String,
-    pub proto: String,
-    pub orig: (IpAddr, u32),
-    pub resp: (IpAddr, u32),
+    pub ends: Ends,
     pub times: TimeRange,
-}
-
-impl Ends {
-    /// A filter for its packets.
-    pub fn filter(&self) -> String {
-        filter_between(&self.proto, self.orig, self.resp)
-    }
 }
 
 /// The places of columns that tell a connection.
@@ -55,7 +45,7 @@ impl EndColumns {
     }
 
     /// The connection of a row. `span`: the times of the question.
-    fn read(&self, row: Row<'_>, span: TimeRange) -> Option<Ends> {
+    fn read(&self, row: Row<'_>, span: TimeRange) -> Option<KnownConnection> {
         let end = |(host, port): (usize, usize)| match (row.cell(host), row.cell(port)) {
             (Cell::Address(host), Cell::Unsigned(port)) => Some((host, u32::try_from(port).ok()?)),
             _ => None,
@@ -73,7 +63,8 @@ impl EndColumns {
             None => span,
         };
         let (orig, resp) = (end(self.orig)?, end(self.resp)?);
-        Some(Ends { uid: uid.to_string(), proto: proto.to_string(), orig, resp, times })
+        let ends = Ends { proto: proto.to_string(), orig, resp };
+        Some(KnownConnection { uid: uid.to_string(), ends, times })
     }
 }
 
@@ -83,7 +74,7 @@ pub struct Known(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    by_uid: HashMap<String, Ends>,
+    by_uid: HashMap<String, KnownConnection>,
     order: VecDeque<String>,
 }
 
@@ -92,10 +83,10 @@ impl Known {
     pub fn add(&self, columns: &EndColumns, rows: &Batch, count: usize, span: TimeRange) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for row in rows.iter().take(count) {
-            let Some(ends) = columns.read(row, span) else { continue };
-            match state.by_uid.get_mut(&ends.uid) {
+            let Some(connection) = columns.read(row, span) else { continue };
+            match state.by_uid.get_mut(&connection.uid) {
                 // Sessions do not say when their connection began.
-                Some(known) if columns.duration.is_some() => *known = ends,
+                Some(known) if columns.duration.is_some() => *known = connection,
                 Some(_) => {}
                 None => {
                     if state.order.len() >= KNOWN_MAX
@@ -103,15 +94,15 @@ impl Known {
                     {
                         state.by_uid.remove(&oldest);
                     }
-                    state.order.push_back(ends.uid.clone());
-                    state.by_uid.insert(ends.uid.clone(), ends);
+                    state.order.push_back(connection.uid.clone());
+                    state.by_uid.insert(connection.uid.clone(), connection);
                 }
             }
         }
     }
 
     /// The connection with this identifier.
-    pub fn find(&self, uid: &str) -> Option<Ends> {
+    pub fn find(&self, uid: &str) -> Option<KnownConnection> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_uid.get(uid).cloned()
     }
 }

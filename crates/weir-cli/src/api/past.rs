@@ -4,9 +4,9 @@
 use super::known::{EndColumns, Known};
 use super::refusals::{of_failure, of_mistake};
 use super::results::Found;
-use crate::args::Input;
 use crate::copy_packets::{Copy, copy_packets};
 use crate::ender::Ender;
+use crate::input_options::Input;
 use crate::listener::Listener;
 use crate::quantity::moment;
 use crate::question_set::QuestionSet;
@@ -60,7 +60,7 @@ impl Past {
         (input.read, input.interface, input.recording) = (vec![], vec![], None);
         (input.workers, input.follow, input.mirror, input.hardware_time) = (1, false, false, false);
         (input.buffer, input.dpdk_eal, input.no_promiscuous) = (None, None, false);
-        input.sandbox = Default::default();
+        (input.user, input.write_to, input.no_sandbox) = (None, vec![], false);
         input.memory = Some(MEMORY.to_string());
         Self {
             ring,
@@ -173,9 +173,12 @@ impl Past {
             filter: asked.filter,
             sort: asked.sort.filter(|sort| !sort.is_empty()),
             aggregate,
-            of: of.flatten(),
             format: Some(Format::Json.label().to_string()),
             ..QuestionSpec::default()
+        };
+        let spec = match of.flatten() {
+            Some(of) => QuestionSpec { of, ..spec },
+            None => spec,
         };
         self.ask_for_lines(spec, times, client)
     }
@@ -193,9 +196,7 @@ impl Past {
         file_name: String,
         client: &Client,
     ) -> Result<Reply, Refusal> {
-        self.compiler
-            .check_filter(&filter, self.input.program.bpf)
-            .map_err(|wrong| of_failure(wrong.into()))?;
+        self.compiler.check_filter(&filter, self.input.bpf).map_err(|wrong| of_failure(wrong.into()))?;
         let (past, client) = (Arc::clone(self), client.clone());
         let write = move |output: &mut Output| {
             let (reader, selection) = past.reader(times, client.ends(), false);

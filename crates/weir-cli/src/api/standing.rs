@@ -88,7 +88,7 @@ impl Standing {
 
     /// Adds a trigger to the run.
     pub fn add_trigger(&self, filter: &str) -> Result<Value, Refusal> {
-        let checked = self.set.compiler.check_filter(filter, self.set.input.program.bpf);
+        let checked = self.set.compiler.check_filter(filter, self.set.input.bpf);
         checked.map_err(|wrong| of_failure(wrong.into()))?;
         if filter.trim().is_empty() {
             return Err(Refusal::bad("a trigger without a filter would dump every connection")

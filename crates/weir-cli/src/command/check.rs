@@ -1,7 +1,8 @@
 //! `weir check`: reports all mistakes in `.weir` files.
 
 use crate::failure::Failure;
-use crate::subcommand::{Group, Subcommand};
+use crate::kind::Group;
+use crate::subcommand::Subcommand;
 use crate::{input, terminal};
 use clap::Args as ClapArgs;
 use std::io::Write;

@@ -1,7 +1,8 @@
 //! `weir completions`: completions for shells.
 
 use crate::failure::Failure;
-use crate::subcommand::{Group, Subcommand};
+use crate::kind::Group;
+use crate::subcommand::Subcommand;
 use crate::{command_line, terminal};
 use clap::Args as ClapArgs;
 use clap_complete::Shell;

@@ -1,12 +1,13 @@
 //! `weir ctl`: adds, lists, changes and removes questions of an active `weir run --control SOCKET`.
 
-use crate::args::formats;
 use crate::control::{self, Request};
 use crate::failure::Failure;
+use crate::flags::formats;
+use crate::kind::Group;
 use crate::output;
 use crate::question_options::{QuestionOptions, Settings};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Group, Subcommand};
+use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;

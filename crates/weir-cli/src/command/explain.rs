@@ -1,17 +1,21 @@
 //! `weir explain`: the stages of a filter, and why a packet matches or not.
 
-use crate::args::Program;
 use crate::failure::Failure;
+use crate::flags::{Part, Subset};
 use crate::form::Form;
+use crate::input_options::Input;
+use crate::kind::{Context, Group, QuestionKinds};
+use crate::kinds;
 use crate::outlets::Outlets;
 use crate::question_options::{QuestionOptions, Settings};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Group, QuestionKinds, Subcommand};
+use crate::subcommand::Subcommand;
 use crate::{input, runner};
 use clap::Args as ClapArgs;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use weir::Limits;
 use weir::io::{CaptureReader, Findings, Format, Patience};
 use weir::packet::{Burst, Poll, Source};
 use weir::{Compiled, Compiler, Engine, Item, Next, TakeItems, explain};
@@ -36,7 +40,16 @@ struct Args {
     #[arg(long, value_name = "FILE:N", allow_hyphen_values = true)]
     packet: Option<String>,
     #[command(flatten)]
-    program: Program,
+    program: Part<Program>,
+}
+
+/// The options that say how a program is compiled.
+struct Program;
+
+impl Subset for Program {
+    type Options = Input;
+    const NAMES: &[&str] =
+        &["bpf", "stack", "ignore_context", "add_context", "decode_as", "engine", "without"];
 }
 
 impl Args {
@@ -67,14 +80,14 @@ pub fn command() -> Subcommand {
     Subcommand::new(
         "explain",
         "How a filter is evaluated: trie, split, graph, passes, code; or why a packet matched or not",
-        |args: Args, all| run(&args, all),
+        |args: Args, _| run(&args),
     )
     .in_group(Group::Authors)
     .with_examples(EXAMPLES)
 }
 
-fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let (compiler, compiled) = compile(args, all)?;
+fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let (compiler, compiled) = compile(args)?;
     runner::warn(&compiled);
     let catalog = compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {
@@ -99,11 +112,12 @@ fn run(args: &Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
 }
 
 /// The program that answers the questions of a command.
-fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Failure> {
-    let compiler = input::compiler(&args.program.stack)?;
-    let options = weir::Options { narrow: true, ..input::options(&args.program, None)? };
-    let spec = args.question()?;
-    let kind = QuestionKinds::of(all).get(&spec.ask)?;
+fn compile(args: &Args) -> Result<(Compiler, Compiled), Failure> {
+    let compiler = input::compiler(&args.program.0.stack)?;
+    let options =
+        weir::Options { narrow: true, limits: Limits::default(), ..input::options(&args.program.0)? };
+    let (spec, kinds) = (args.question()?, QuestionKinds::new(kinds::all()));
+    let kind = kinds.get(&spec.ask)?;
     kind.check_options(&spec)?;
     // The lines of packets need most fields of all layers, whatever the filter is.
     let form = if kind.is_capturable { Form::Count } else { Form::Rows(Format::Json) };
@@ -111,7 +125,7 @@ fn compile(args: &Args, all: &[Subcommand]) -> Result<(Compiler, Compiled), Fail
     let outlets = Outlets::with(Patience::unlimited(), false);
     let context = Context {
         compiler: &compiler,
-        bpf: args.program.bpf,
+        bpf: args.program.0.bpf,
         findings: &findings,
         form: &form,
         inputs: vec![],

@@ -1,9 +1,10 @@
 //! `weir fields`: the field names of filters, from their definitions.
 
-use crate::args::formats;
 use crate::failure::Failure;
+use crate::flags::formats;
+use crate::kind::Group;
 use crate::ndpi;
-use crate::subcommand::{Group, Subcommand};
+use crate::subcommand::Subcommand;
 use crate::{input, output};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;

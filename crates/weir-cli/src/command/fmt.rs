@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::input;
-use crate::subcommand::{Group, Subcommand};
+use crate::kind::Group;
+use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,9 +1,10 @@
 //! `weir interfaces`: the network interfaces, and what capture on them needs.
 
-use crate::args::formats;
 use crate::failure::Failure;
+use crate::flags::formats;
+use crate::kind::Group;
 use crate::output;
-use crate::subcommand::{Group, Subcommand};
+use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::link::dpdk;

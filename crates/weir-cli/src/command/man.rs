@@ -1,7 +1,8 @@
 //! `weir man`: manual pages.
 
 use crate::failure::Failure;
-use crate::subcommand::{Group, Subcommand};
+use crate::kind::Group;
+use crate::subcommand::Subcommand;
 use crate::{command_line, terminal};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;

@@ -1,59 +1,42 @@
-//! One file per subcommand; this table lists them in the order of the help.
+//! One file per subcommand that is more than a type of question; this table lists them in the order of the help.
 
 mod aggregate;
 mod check;
 mod completions;
 mod ctl;
 mod docs;
-mod events;
 mod explain;
 pub mod fields;
-mod flows;
 mod fmt;
 mod follow;
 mod interfaces;
 mod man;
 mod match_;
-mod noted;
-mod overview;
 mod packets;
 mod record;
-mod records;
 mod rules;
 mod run;
 mod script;
-mod sessions;
 mod stacks;
-mod stats;
 mod streams;
+mod summary;
 mod top;
 mod zeek;
 
+use crate::kind::QuestionKind;
+use crate::kinds;
 use crate::subcommand::Subcommand;
 
-/// All subcommands.
+/// All subcommands: those that ask a question of one type first.
 pub fn all() -> Vec<Subcommand> {
-    let mut all = vec![overview::command(), flows::command()];
-    all.extend(sessions::log_commands());
-    all.push(sessions::command());
-    all.extend(noted::commands());
+    let mut all: Vec<Subcommand> = kinds::all().into_iter().map(asking).collect();
     all.extend([
-        packets::command(),
-        aggregate::command(),
-        records::command(),
-        rules::command(),
-        script::command(),
         record::command(),
-        follow::command(),
-        match_::command(),
-        streams::command(),
-        stats::command(),
         top::command(),
         zeek::command(),
         run::command(),
         ctl::command(),
         interfaces::command(),
-        events::command(),
         fields::command(),
         explain::command(),
         stacks::command(),
@@ -64,4 +47,19 @@ pub fn all() -> Vec<Subcommand> {
         man::command(),
     ]);
     all
+}
+
+/// The subcommand that asks questions of this type.
+fn asking(kind: QuestionKind) -> Subcommand {
+    match kind.name {
+        "overview" | "stats" => summary::command(kind),
+        "packets" => packets::command(kind),
+        "aggregate" => aggregate::command(kind),
+        "rules" => rules::command(kind),
+        "script" => script::command(kind),
+        "follow" => follow::command(kind),
+        "match" => match_::command(kind),
+        "streams" => streams::command(kind),
+        _ => Subcommand::asking(kind),
+    }
 }

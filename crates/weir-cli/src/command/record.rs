@@ -1,13 +1,15 @@
 //! `weir record`: keeps all packets of the last minutes in memory, and those before on the disk.
 
 use crate::api::PAGE_ADDRESS;
-use crate::args::Input;
 use crate::ask::{self, Asked};
 use crate::failure::Failure;
+use crate::flags::Flags;
+use crate::input_options::Input;
+use crate::kind::Group;
 use crate::quantity::{bytes, classified, seconds};
 use crate::recording::{ApiParams, RecordingParams};
-use crate::spec::QuestionSpec;
-use crate::subcommand::{Group, Subcommand};
+use crate::spec::Stdout;
+use crate::subcommand::Subcommand;
 use crate::thresholds::Around;
 use crate::words;
 use clap::Args as ClapArgs;
@@ -77,7 +79,7 @@ struct Args {
     #[arg(long)]
     page: bool,
     #[command(flatten)]
-    input: Input,
+    input: Flags<Input>,
 }
 
 /// Examples of command lines.
@@ -166,8 +168,9 @@ fn name(text: &str) -> Result<String, String> {
     recorders::check_name(text).map(|()| text.to_string())
 }
 
-fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { ring, name, spool, spool_size, spool_age, keep, mut input, .. } = args;
+fn run(args: Args, _: &[Subcommand]) -> Result<ExitCode, Failure> {
+    let Args { ring, name, spool, spool_size, spool_age, keep, input, .. } = args;
+    let Flags(mut input) = input;
     let Args { trigger: triggers, threshold: thresholds, rules, around, dumps, dumps_max, api, .. } = args;
     let Args { api_token_file, page, .. } = args;
     input.read = words::expand(&input.read)?;
@@ -178,7 +181,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
     if ring_bytes < RING_BYTES_MIN {
         return Err(Failure::new(format!("--ring: give at least {}M", RING_BYTES_MIN >> 20)));
     }
-    if input.program.bpf && !thresholds.is_empty() {
+    if input.bpf && !thresholds.is_empty() {
         return Err(Failure::new("--threshold: keys and filters are in the syntax of Weir: leave --bpf out"));
     }
     let rest = Retention { bytes_max: spool_bytes("--spool-size", &spool_size)?, age_max: spool_age };
@@ -202,12 +205,7 @@ fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
         dumps_max,
         api,
     });
-    // The engine counts packets; nobody reads the number.
-    let spec = QuestionSpec {
-        ask: "packets".to_string(),
-        count: true,
-        output: Some("/dev/null".into()),
-        ..QuestionSpec::default()
-    };
-    Ok(ask::answer(Asked::one(&input, &spec, false), all)?.ran.status)
+    // What triggers ask comes with the recording.
+    let stdout = Stdout::Own { is_terminal: false };
+    Ok(ask::answer(Asked { stdout, ..Asked::of(&input, &[]) })?.ran.status)
 }

@@ -1,49 +1,64 @@
 //! `weir run`: answers several questions from a file in one pass over the captures. A control socket can add
 //! and remove questions during the run.
 
-use crate::args::Input;
 use crate::ask::{self, Asked};
-use crate::compiled_in::{HAS_KAFKA, HAS_LUA};
+use crate::compiled_in::HAS_KAFKA;
 use crate::failure::Failure;
-use crate::file_options::Completable;
+use crate::flags::{self, Flags};
+use crate::input_options::Input;
+use crate::kind::{COMMON_OPTIONS, Group, QuestionKinds};
+use crate::kinds;
+use crate::options::{Declared, Options as _, Times, options};
 use crate::reload::{self, ReadAgain, Reload};
-use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::{Group, Subcommand};
+use crate::spec::QuestionSpec;
+use crate::subcommand::Subcommand;
 use crate::{input, output, words};
 use clap::{ArgMatches, Args as ClapArgs, Command, FromArgMatches};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use toml::Spanned;
+use toml::{Spanned, Value};
 use weir::io::Format;
+use weir::lang::diag::suggest;
+
+options! {
+    /// The options of `run` beside those of its input.
+    #[derive(Clone)]
+    pub struct RunOptions {
+        "" {
+            /// Listen on this socket for requests of `weir ctl`
+            control: Option<PathBuf>, shown("SOCKET");
+        }
+        "Output" {
+            /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
+            stats: bool;
+        }
+    }
+    beside {}
+}
 
 /// Arguments of `run`.
-#[derive(ClapArgs, Clone)]
-#[command(after_help = questions(), mut_arg("read", |arg| arg.required(false)))]
+#[derive(ClapArgs)]
 struct Args {
     /// File with questions (see below)
     #[arg(value_name = "QUESTIONS.toml")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    input: Input,
-    /// Listen on this socket for requests of `weir ctl`
-    #[arg(long, value_name = "SOCKET")]
-    control: Option<PathBuf>,
-    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
-    #[arg(long)]
-    stats: bool,
+    options: Flags<RunOptions>,
+    #[command(flatten)]
+    input: Flags<Input>,
 }
 
-/// The arguments of the command line, before those of a file complete them.
+/// What a command line states, which options of a file can complete.
 struct Given {
-    args: Args,
-    line: Completable,
+    file: Option<PathBuf>,
+    matches: ArgMatches,
 }
 
 impl FromArgMatches for Given {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self { args: Args::from_arg_matches(matches)?, line: Completable::new::<Args>(matches) })
+        Ok(Self { file: Args::from_arg_matches(matches)?.file, matches: matches.clone() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -62,13 +77,42 @@ impl ClapArgs for Given {
     }
 }
 
+/// All options of a run.
+#[derive(Default)]
+struct Complete {
+    own: RunOptions,
+    input: Input,
+}
+
+impl Complete {
+    /// Sets an option of a file.
+    fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        let value = serde_json::to_value(value).map_err(|wrong| wrong.to_string())?;
+        match (RunOptions::named(key), Input::named(key)) {
+            (Some(option), _) => option.set_value(&mut self.own, &value),
+            (None, Some(option)) => option.set_value(&mut self.input, &value),
+            (None, None) => {
+                let own = RunOptions::TABLE.iter().map(|option| option.name);
+                let known: Vec<&str> = own.chain(Input::TABLE.iter().map(|option| option.name)).collect();
+                let hint = match suggest(key, known.iter().copied()) {
+                    Some(near) => format!("is `{near}` meant?"),
+                    None => format!("there are {}, and [[question]]", known.join(", ")),
+                };
+                Err(format!("there is no option `{key}`: {hint}"))
+            }
+        }
+    }
+
+    /// Sets the options of the command line, which has precedence.
+    fn state(&mut self, matches: &ArgMatches) {
+        flags::read_into(matches, &mut self.own).unwrap_or_else(|wrong| wrong.exit());
+        flags::read_into(matches, &mut self.input).unwrap_or_else(|wrong| wrong.exit());
+    }
+}
+
 fn questions() -> String {
     let formats = Format::labels();
     let kafka = if HAS_KAFKA { "kafka://BROKER/TOPIC, " } else { "" };
-    let script = match HAS_LUA {
-        true => "\n  script     script = \"FILE.lua\", arguments = [\"text\"]",
-        false => "",
-    };
     format!(
         "\
 A file of questions:
@@ -82,33 +126,66 @@ A file of questions:
   format = \"json\"                        # {formats}
   output = \"com.json\"                    # default: standard output
 
-ask is flows, packets, streams, follow, match, events, sessions, stats, overview, files, x509 or a
-session protocol. Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
+Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
 packets may be a capture file (.pcap, .pcapng), or a connection (tcp-listen:PORT, tcp://HOST:PORT);
 that of rows may be a receiver (ipfix://HOST:PORT, ipfix+tcp://…, syslog://…, syslog+tcp://…,
-{kafka}clickhouse://HOST/TABLE). Further options, as on the command line; `weir ctl` and `weir explain`
-take them as --set:
-  all        rotate = \"1G,1h\", keep = 48 (files by size and time, the newest 48),
-             count = true (only their number, to the output), csv_safe = true (CSV without formulas),
-             spool = \"DIR\", spool_max = \"1G\", observation_domain = 7, sensor = \"NAME\", create = true (of rows that are sent),
-             columns = [\"ts\", \"client\"], limit = 100, sort = \"-orig_bytes\", names = [\"dns\"];
-             of tables: wide = true, local = true
-  flows      ndpi = true (the columns of nDPI)
-  match      patterns = ['user-agent: curl'], pattern_files = [\"FILE\"], ignore_case = true,
-             fixed_strings = true, color = true (format = \"grep\"),
-             matcher = \"rust\", context = 24, max_count = 1, streams = \"with\" (or \"without\")
-  streams    digest = \"sha256\", files = \"DIR/\", files_max = \"1G/5000\"
-  follow     uid = \"CAbc…\", as = \"hex\" (text, hex, raw; format = \"follow\"), decode = true;
-             limit counts connections
-  match, streams, follow
-             cutoff = [\"dns:1k\", \"10k\"], priority = \"dns:9\", chunk = \"4k\", overlap = \"100\",
-             flush = 1.5 (seconds)
-  packets    detail = true, hex = true
-  sessions, files, tls … (all protocols)
-             all_rows = true (also beyond 8 bytes of rows for a byte of a connection's traffic)
-  files      extract = \"DIR/\", extract_max = \"1G\"
-  events     events = [\"tcp.retransmission\"]{script}"
+{kafka}clickhouse://HOST/TABLE). The options of questions, which `weir ctl` and `weir explain` take as
+--set; `weir COMMAND --help` explains them:
+{}",
+        option_lines()
     )
+}
+
+/// The widest line of options.
+const WIDTH_MAX: usize = 98;
+
+/// The options of each type of question. Types with the same options share lines.
+fn option_lines() -> String {
+    let kinds = QuestionKinds::new(kinds::all());
+    let mut groups: Vec<(Vec<&str>, &[&str])> = vec![(vec!["all"], &COMMON_OPTIONS[3..])];
+    for kind in kinds.iter().filter(|kind| !kind.options.is_empty()) {
+        match groups.iter_mut().find(|(_, options)| *options == kind.options) {
+            Some((names, _)) => names.push(kind.name),
+            None => groups.push((vec![kind.name], kind.options)),
+        }
+    }
+    let mut text = String::new();
+    for (names, options) in groups {
+        let names = match names[..] {
+            [first, second, third, _, ..] => format!("{first}, {second}, {third} … (all protocols)"),
+            _ => names.join(", "),
+        };
+        text += &format!("  {names}\n");
+        let mut line = String::new();
+        for option in options.iter().filter_map(|name| QuestionSpec::named(name)) {
+            let word = format!("{} = {}, ", option.name, value_of(option));
+            if !line.is_empty() && line.chars().count() + word.chars().count() > WIDTH_MAX {
+                text += &format!("{}\n", line.trim_end());
+                line.clear();
+            }
+            if line.is_empty() {
+                line = "    ".to_string();
+            }
+            line += &word;
+        }
+        text += &format!("{}\n", line.trim_end().trim_end_matches(','));
+    }
+    text.trim_end().to_string()
+}
+
+/// The value of an option, as a file of questions has it.
+fn value_of(option: &Declared<QuestionSpec>) -> String {
+    let value = match option.known {
+        [] if option.flag.is_missing => "…".to_string(),
+        [] => option.flag.value.to_string(),
+        known => known.join("|"),
+    };
+    match option.times {
+        Times::Switch => "true".to_string(),
+        Times::Once if option.is_number => value,
+        Times::Once => format!("\"{value}\""),
+        Times::Several => format!("[\"{value}\"]"),
+    }
 }
 
 /// Examples of command lines.
@@ -122,7 +199,10 @@ const EXAMPLES: &[(&str, &str)] = &[
 pub fn command() -> Subcommand {
     let about =
         "Several questions in one pass, from a file; `weir ctl` adds and removes questions during the run";
-    Subcommand::new("run", about, run).in_group(Group::Runs).with_examples(EXAMPLES)
+    Subcommand::new("run", about, |given: Given, _| run(&given))
+        .with_after_help(questions())
+        .in_group(Group::Runs)
+        .with_examples(EXAMPLES)
 }
 
 /// The questions of a file as TOML. Each is deserialised separately, so that all mistakes can be reported.
@@ -170,19 +250,17 @@ impl QuestionFile {
         (specs, wrong)
     }
 
-    /// Adds the options to those of the command line, which has precedence.
-    fn complete(&self, line: &Completable) -> Result<Args, Failure> {
-        let wrong = |key: &str, value: &Spanned<toml::Value>, said: &str| {
-            let (path, number) = (self.path.display(), self.line_of(value.span().start));
-            Failure::new(format!("{path}: line {number}: `{key}`: {said}"))
-        };
-        let checked = self.options.iter().filter_map(|(key, value)| {
-            line.check(key, value.get_ref()).err().map(|said| wrong(key, value, &said))
-        });
-        Failure::all(checked.collect())?;
-        let options: Vec<_> =
-            self.options.iter().map(|(key, value)| (key.clone(), value.get_ref().clone())).collect();
-        line.complete(&options).map_err(|said| Failure::new(format!("{}: {said}", self.path.display())))
+    /// The options of the file.
+    fn options(&self) -> Result<Complete, Failure> {
+        let mut complete = Complete::default();
+        let mut wrong = vec![];
+        for (key, value) in &self.options {
+            if let Err(said) = complete.set(key, value.get_ref()) {
+                let (path, line) = (self.path.display(), self.line_of(value.span().start));
+                wrong.push(Failure::new(format!("{path}: line {line}: `{key}`: {said}")));
+            }
+        }
+        Failure::all(wrong).map(|()| complete)
     }
 
     /// The line of the text at this offset, from 1.
@@ -204,57 +282,51 @@ impl QuestionFile {
 
 /// Reads the questions of a file again. Options of the command line in it are checked, and apply at the next
 /// start.
-fn again(path: &Path, line: Completable) -> ReadAgain {
+fn again(path: &Path) -> ReadAgain {
     // The working directory stays the same.
     let path = path.to_path_buf();
     Box::new(move || {
         let file = QuestionFile::read(&path)?;
         let (specs, mut wrong) = file.specs();
         wrong.extend(specs.iter().filter_map(|spec| file.overwritten(spec)));
-        wrong.extend(file.complete(&line).err());
+        wrong.extend(file.options().err());
         Failure::all(wrong).map(|()| specs)
     })
 }
 
-fn run(given: Given, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Given { mut args, line } = given;
-    let (mut specs, mut wrong) = (vec![], vec![]);
-    if let Some(path) = &args.file {
+fn run(given: &Given) -> Result<ExitCode, Failure> {
+    let (mut specs, mut wrong, mut complete) = (vec![], vec![], Complete::default());
+    if let Some(path) = &given.file {
         let file = QuestionFile::read(path)?;
         (specs, wrong) = file.specs();
         wrong.extend(specs.iter().filter_map(|spec| file.overwritten(spec)));
-        match file.complete(&line) {
-            Ok(complete) => args = complete,
+        match file.options() {
+            Ok(options) => complete = options,
             Err(mistakes) => {
                 wrong.push(mistakes);
                 return Err(Failure::Several(wrong));
             }
         }
     }
-    args.input.read = words::expand(&args.input.read)?;
-    if args.input.read.is_empty() && args.input.interface.is_empty() {
+    complete.state(&given.matches);
+    let Complete { own, mut input } = complete;
+    input.read = words::expand(&input.read)?;
+    if input.read.is_empty() && input.interface.is_empty() {
         return Err(Failure::new(
             "no input: give -r FILE or -i INTERFACE, or `read = [\"FILE\"]` or `interface = [\"eth0\"]` in the file of questions",
         ));
     }
-    if specs.is_empty() && wrong.is_empty() && args.control.is_none() {
+    if specs.is_empty() && wrong.is_empty() && own.control.is_none() {
         return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));
     }
-    let read_again = match (&args.file, reload::applies(&args.input)) {
+    let reload = match (&given.file, reload::applies(&input)) {
         (Some(path), true) => {
             reload::prepare()?;
-            Some(Reload { file: path.display().to_string(), read_again: again(path, line) })
+            Some(Reload { file: path.display().to_string(), read_again: again(path) })
         }
         _ => None,
     };
-    let asked = Asked {
-        reload: read_again,
-        input: &args.input,
-        specs: &specs,
-        wrong,
-        socket: args.control.as_deref(),
-        stats: args.stats,
-        stdout: Stdout::Shared,
-    };
-    Ok(ask::answer(asked, all)?.ran.status)
+    let socket = own.control.as_deref();
+    let asked = Asked { reload, wrong, socket, stats: own.stats, ..Asked::of(&input, &specs) };
+    Ok(ask::answer(asked)?.ran.status)
 }

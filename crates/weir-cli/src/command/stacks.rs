@@ -1,8 +1,9 @@
 //! `weir stacks`: the stacks that `--stack` takes, from their definitions.
 
-use crate::args::formats;
 use crate::failure::Failure;
-use crate::subcommand::{Group, Subcommand};
+use crate::flags::formats;
+use crate::kind::Group;
+use crate::subcommand::Subcommand;
 use crate::{input, output};
 use clap::Args as ClapArgs;
 use std::process::ExitCode;

@@ -1,288 +1,40 @@
-//! `weir streams`: each direction's bytes in order, one row each; digests and files of the bytes.
+//! `weir streams -o -`: the bytes of streams alone.
 
-use crate::args::{Input, StreamBounds, View, formats};
-use crate::ask::{self, Asked};
+use crate::ask;
+use crate::asking::Asking;
 use crate::conversation_lines::{Look, OWN_FORMAT};
 use crate::failure::Failure;
-use crate::file_budget::{FILES_MAX, FileBounds, FileBudget};
-use crate::form::Form;
-use crate::rows::{Rows, WriteRows, made_rows};
+use crate::kind::QuestionKind;
 use crate::spec::QuestionSpec;
-use crate::stream_columns;
-use crate::stream_files::{Files, StreamFile};
-use crate::stream_questions;
-use crate::subcommand::{Context, Group, QuestionKind, Resolved, Subcommand};
-use crate::words::Words;
-use clap::Args as ClapArgs;
-use sha2::{Digest, Sha256};
-use std::io;
-use std::path::PathBuf;
+use crate::subcommand::{NoArgs, Subcommand};
 use std::process::ExitCode;
-use std::sync::Arc;
-use weir::packet::{Cell, Column, ValueType};
-use weir::stream::{Chunk, EndReason, Stream, StreamHandler};
-use weir::{Item, Question};
 
-/// Arguments of `streams`.
-#[derive(ClapArgs, Clone)]
-struct Args {
-    #[command(flatten)]
-    words: Words,
-    #[command(flatten)]
-    bounds: StreamBounds,
-    /// Add a digest of each stream's bytes, without missing bytes
-    #[arg(long, value_name = "DIGEST", value_parser = ["sha256"])]
-    digest: Option<String>,
-    /// Write each stream's bytes to a file in this directory, with tcpflow's file names; missing bytes are
-    /// zeros in the file (digests omit them). `-`: the bytes alone, to standard output, one connection after
-    /// the other
-    #[arg(short = 'o', long = "output", value_name = "DIR|-")]
-    output: Option<PathBuf>,
-    /// With -o DIR: write at most this many bytes and files (1G, 1G/5000). Default: 100 000 files, and 100G
-    /// or half of the free space, whichever is less
-    #[arg(long, value_name = "BYTES[/FILES]", allow_hyphen_values = true)]
-    files_max: Option<String>,
-    /// Format of rows. Default: table on a terminal, JSON lines otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = formats(&[]))]
-    format: Option<String>,
-    #[command(flatten)]
-    view: View,
-    /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
-    #[arg(long)]
-    csv_safe: bool,
-    /// Print only the number of streams
-    #[arg(long)]
-    count: bool,
-    /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
-    #[arg(long)]
-    stats: bool,
-    #[command(flatten)]
-    input: Input,
-}
-
-/// Examples of command lines.
-const EXAMPLES: &[(&str, &str)] = &[
-    ("streams capture.pcap", "what became of each stream's bytes"),
-    ("streams capture.pcap -o DIR 'tcp.port == 80'", "a file with the bytes of each stream"),
-    ("streams capture.pcap --digest sha256", "a digest of each stream"),
-];
+/// Options of all types that have no flag here: `-o` is the directory of the bytes.
+const LEFT_OUT: &[&str] =
+    &["output", "rotate", "keep", "spool", "spool_max", "observation_domain", "sensor", "create"];
 
 /// The subcommand.
-pub fn command() -> Subcommand {
-    let about = "Streams: each direction's bytes in order, one row each at the end; their digests; files with their bytes";
-    let options = &["digest", "files", "files_max", "cutoff", "priority", "chunk", "overlap", "flush"];
-    Subcommand::new("streams", about, run)
-        .with_question(QuestionKind { options, ..QuestionKind::new(resolve) })
-        .in_group(Group::Everyday)
-        .with_examples(EXAMPLES)
+pub fn command(kind: QuestionKind) -> Subcommand {
+    Subcommand::asking_with(kind, LEFT_OUT, run)
 }
 
-/// The columns of the rows behind those that identify the stream.
-const COLUMNS: &[Column] = &[
-    Column::new("packets", ValueType::Unsigned, "packets"),
-    Column::new(
-        "payload_bytes",
-        ValueType::Unsigned,
-        "bytes of the stream up to the last one seen: the sum of the next five columns",
-    ),
-    Column::new("delivered_bytes", ValueType::Unsigned, "bytes delivered in order"),
-    Column::new("gap_bytes", ValueType::Unsigned, "missing bytes, in gaps that reassembly skipped"),
-    Column::new(
-        "cut_bytes",
-        ValueType::Unsigned,
-        "bytes beyond the cutoff, or before the connection matched the filter",
-    ),
-    Column::new("stuck_bytes", ValueType::Unsigned, "bytes after a gap that strict reassembly does not skip"),
-    Column::new("dropped_bytes", ValueType::Unsigned, "bytes dropped for lack of memory"),
-    Column::new(
-        "refused_bytes",
-        ValueType::Unsigned,
-        "additional bytes that reassembly rejected, as the receiver does",
-    ),
-    Column::new(
-        "out_of_window_bytes",
-        ValueType::Unsigned,
-        "additional bytes outside of the connection: beyond the window, before the handshake, after the end",
-    ),
-    Column::new(
-        "retransmitted_bytes",
-        ValueType::Unsigned,
-        "bytes that were sent again after their delivery, or after they were dropped",
-    ),
-    Column::new(
-        "overlap_bytes",
-        ValueType::Unsigned,
-        "bytes that were sent again while the first copy waited",
-    ),
-    Column::new("inconsistent_bytes", ValueType::Unsigned, "overlapping bytes that differed"),
-    Column::new("out_of_order", ValueType::Unsigned, "out-of-order segments"),
-    Column::new("state", ValueType::Text, "state of the connection, as in Zeek's conn.log"),
-];
-
-/// The columns of a table.
-const BRIEF: &[&str] =
-    &["ts", "src", "dst", "proto", "packets", "delivered_bytes", "gap_bytes", "retransmitted_bytes", "state"];
-
-const SHA256: Column = Column::new("sha256", ValueType::Text, "digest of the delivered bytes");
-
-/// Makes the rows, digests and files of streams.
-#[derive(Default)]
-struct StreamRows {
-    /// Only count the streams.
-    count: bool,
-    digest: bool,
-    files: Option<Arc<Files>>,
-}
-
-/// The state of a stream.
-#[derive(Default)]
-pub struct State {
-    digest: Option<Box<Sha256>>,
-    file: Option<Box<StreamFile>>,
-}
-
-impl StreamHandler for StreamRows {
-    type State = State;
-    const RECORD: bool = true;
-
-    fn created(&mut self, state: &mut State, _: &mut Stream<'_, '_>) {
-        state.digest = self.digest.then(Box::default);
-    }
-
-    fn data(&mut self, state: &mut State, stream: &mut Stream<'_, '_>, chunk: &Chunk<'_>) {
-        // Return before touching the state, which is rarely in the cache.
-        if !self.digest && self.files.is_none() {
-            return;
-        }
-        let new = &chunk.bytes[chunk.overlap..];
-        if let Some(digest) = &mut state.digest {
-            digest.update(new);
-        }
-        if let Some(files) = &self.files {
-            let file = state.file.get_or_insert_with(|| Box::new(files.of(stream)));
-            file.write(chunk.offset + chunk.overlap as u64, new);
-        }
-    }
-
-    fn terminated(&mut self, state: State, stream: &mut Stream<'_, '_>, _: EndReason) {
-        let (packets, payload_bytes) = stream.volume();
-        // No data was sent. Not every protocol counts packets.
-        if packets == 0 && payload_bytes == 0 {
-            return;
-        }
-        if self.count {
-            return stream.emit([]);
-        }
-        let (counts, sequence) = (stream.counts(), stream.sequence());
-        let connection = stream.connection();
-        // Of a layer without a sequence, the program itself leaves out what lies beyond the cutoff.
-        let known = counts.delivered_bytes
-            + counts.gap_bytes
-            + counts.cut_bytes
-            + counts.stuck_bytes
-            + counts.dropped_bytes;
-        let cut_bytes = counts.cut_bytes + payload_bytes.saturating_sub(known);
-        let more = [
-            Cell::Unsigned(packets),
-            Cell::Unsigned(payload_bytes),
-            Cell::Unsigned(counts.delivered_bytes),
-            Cell::Unsigned(counts.gap_bytes),
-            Cell::Unsigned(cut_bytes),
-            Cell::Unsigned(counts.stuck_bytes),
-            Cell::Unsigned(counts.dropped_bytes),
-            Cell::Unsigned(stream.refused_bytes()),
-            Cell::Unsigned(stream.outside_bytes()),
-            Cell::Unsigned(sequence.retransmitted_bytes + counts.repeated_bytes),
-            Cell::Unsigned(sequence.overlap_bytes),
-            Cell::Unsigned(sequence.inconsistent_bytes),
-            Cell::Unsigned(sequence.out_of_order),
-            Cell::Text(connection.conn_state),
-        ];
-        let digest = state.digest.map(|digest| hex(&(*digest).finalize()));
-        let digest = digest.as_deref().map(Cell::Text);
-        let more: Vec<Cell<'_>> = more.into_iter().chain(digest).collect();
-        stream_columns::emit(stream, &connection.uid, connection.ts, &more);
+fn run(asking: Asking, _: NoArgs) -> Result<ExitCode, Failure> {
+    match asking.spec.files.as_deref().is_some_and(|files| files.as_os_str() == "-") {
+        true => write_bytes(asking),
+        false => asking.answer(),
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let filter = args.words.settle(&mut args.input.read)?;
-    if args.output.as_deref().is_some_and(|output| output.as_os_str() == "-") {
-        return write_bytes(&args, filter, all);
-    }
-    let spec = QuestionSpec {
-        ask: "streams".to_string(),
-        filter,
-        format: args.format,
-        digest: args.digest,
-        files: args.output,
-        files_max: args.files_max,
-        count: args.count,
-        csv_safe: args.csv_safe,
-        ..QuestionSpec::default()
-    };
-    let spec = args.view.put_into(args.bounds.put_into(spec));
-    let asked = Asked::one(&args.input, &spec, args.stats);
-    let answered = ask::answer(asked, all)?;
-    Ok(if args.count { answered.status_of_search() } else { answered.ran.status })
-}
-
-/// Writes the bytes of the streams to standard output, one connection after the other, as
-/// `weir follow --as raw` does.
-fn write_bytes(args: &Args, filter: String, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    if args.digest.is_some() || args.count || args.format.is_some() {
+/// Writes the bytes of all streams to standard output, one connection after the other.
+fn write_bytes(asking: Asking) -> Result<ExitCode, Failure> {
+    let mut asking = asking.settle()?;
+    let spec = asking.spec;
+    if spec.digest.is_some() || spec.count || spec.format.is_some() {
         return Err(Failure::new(
             "-o - writes bytes: leave out --digest, --count and --format, or name a directory",
         ));
     }
-    let (format, look) = (Some(OWN_FORMAT.to_string()), Some(Look::Raw));
-    let spec = QuestionSpec { ask: "follow".to_string(), filter, format, look, ..QuestionSpec::default() };
-    let spec = args.view.clone().put_into(args.bounds.clone().put_into(spec));
-    Ok(ask::answer(Asked::one(&args.input, &spec, args.stats), all)?.ran.status)
-}
-
-fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
-    if let Some(unknown) = spec.digest.as_ref().filter(|digest| *digest != "sha256") {
-        return Err(Failure::new(format!("there is no digest `{unknown}`; there is sha256")));
-    }
-    let (count, digest) = (*context.form == Form::Count, spec.digest.is_some());
-    if let (Some(_), None) = (&spec.files_max, &spec.files) {
-        return Err(Failure::new("--files-max is for files of streams: name their directory (-o DIR)"));
-    }
-    let files = spec.files.clone().map(|directory| {
-        let option = "--files-max";
-        let bounds = FileBounds::of(option, spec.files_max.as_deref(), &directory, FILES_MAX)?;
-        let budget = FileBudget::new(option, bounds, &directory);
-        let thread = (context.outlets.of(Some(&directory)), context.outlets.patience().clone());
-        Ok::<_, Failure>(Arc::new(Files::new(directory, context.inputs.clone(), thread, budget)))
-    });
-    let files = files.transpose()?;
-    let question = |(filter, params): &(String, _)| {
-        let files = files.clone();
-        Question::of_streams(filter, *params, move || StreamRows { count, digest, files: files.clone() })
-    };
-    let questions = stream_questions::classes(spec, context)?.iter().map(question).collect();
-    let own = stream_columns::columns("time of the connection's first packet");
-    let columns = own.into_iter().chain(COLUMNS.iter().cloned()).chain(digest.then_some(SHA256)).collect();
-    let resolved = Resolved::new(questions, "", columns, Emitted(files)).with_brief(BRIEF);
-    Ok(Resolved { lost_bytes: true, ..resolved })
-}
-
-/// Rows that handlers emit, and failures of the files that they write.
-struct Emitted(Option<Arc<Files>>);
-
-impl Rows for Emitted {
-    fn item(&mut self, item: &Item<'_>, row: WriteRows<'_>) -> io::Result<()> {
-        made_rows(item, row)
-    }
-
-    fn fault(&mut self) -> Option<Failure> {
-        let files = self.0.as_ref()?;
-        files.budget().report();
-        files.fault()
-    }
+    let (ask, format) = ("follow".to_string(), Some(OWN_FORMAT.to_string()));
+    asking.spec = QuestionSpec { ask, format, look: Look::Raw, files: None, files_max: None, ..spec };
+    Ok(ask::answer(asking.asked())?.ran.status)
 }

@@ -1,7 +1,9 @@
 //! `weir top`: the traffic on a screen, while it comes.
 
-use crate::args::Input;
-use crate::subcommand::{Group, Subcommand};
+use crate::flags::Flags;
+use crate::input_options::Input;
+use crate::kind::Group;
+use crate::subcommand::Subcommand;
 use crate::top;
 use crate::words::Words;
 use clap::Args as ClapArgs;
@@ -12,7 +14,7 @@ struct Args {
     #[command(flatten)]
     words: Words,
     #[command(flatten)]
-    input: Input,
+    input: Flags<Input>,
 }
 
 /// Examples of command lines.
@@ -25,9 +27,9 @@ const EXAMPLES: &[(&str, &str)] = &[
 /// The subcommand.
 pub fn command() -> Subcommand {
     let about = "Live traffic on the terminal: connections, hosts, names of servers, protocols, drops; ? shows the keys";
-    Subcommand::new("top", about, |mut args: Args, all| {
-        let filter = args.words.settle(&mut args.input.read)?;
-        top::run(&args.input, &filter, all)
+    Subcommand::new("top", about, |mut args: Args, _| {
+        let filter = args.words.settle(&mut args.input.0.read)?;
+        top::run(&args.input.0, &filter)
     })
     .in_group(Group::Everyday)
     .with_examples(EXAMPLES)

@@ -1,12 +1,14 @@
 //! `weir zeek`: Zeek's logs, one question and one file each.
 
-use super::sessions;
-use crate::args::{Contents, Input, RotateArgs, formats};
 use crate::ask::{self, Asked};
-use crate::command::sessions::RowArgs;
 use crate::failure::Failure;
-use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::{Group, Subcommand};
+use crate::flags::{Flags, Part, Subset, formats};
+use crate::input_options::Input;
+use crate::kind::{Group, QuestionKinds};
+use crate::kinds;
+use crate::options::Options as _;
+use crate::spec::QuestionSpec;
+use crate::subcommand::Subcommand;
 use crate::words::Words;
 use crate::{input, local_users};
 use clap::Args as ClapArgs;
@@ -15,30 +17,28 @@ use std::process::ExitCode;
 use weir::io::Format;
 
 /// Arguments of `zeek`.
-#[derive(ClapArgs, Clone)]
+#[derive(ClapArgs)]
 struct Args {
     #[command(flatten)]
     words: Words,
     /// Directory for the logs
     #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Format of the logs
-    #[arg(long, value_name = "FORMAT", default_value = "zeek", value_parser = formats(&[]))]
-    format: String,
-    /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
-    #[arg(long)]
-    csv_safe: bool,
     #[command(flatten)]
-    rotation: RotateArgs,
-    #[command(flatten)]
-    contents: Contents,
-    #[command(flatten)]
-    rows: RowArgs,
+    logs: Part<Logs>,
     /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     stats: bool,
     #[command(flatten)]
-    input: Input,
+    input: Flags<Input>,
+}
+
+/// The options of the questions.
+struct Logs;
+
+impl Subset for Logs {
+    type Options = QuestionSpec;
+    const NAMES: &[&str] = &["format", "csv_safe", "rotate", "keep", "extract", "extract_max", "all_rows"];
 }
 
 /// Examples of command lines.
@@ -51,53 +51,49 @@ const EXAMPLES: &[(&str, &str)] = &[
 
 /// The subcommand.
 pub fn command() -> Subcommand {
-    Subcommand::new("zeek", "Zeek's logs: conn.log, and one log for each protocol found", run)
+    Subcommand::new("zeek", "Zeek's logs: conn.log, and one log for each protocol found", |args, _| run(args))
         .in_group(Group::Runs)
         .with_examples(EXAMPLES)
+        .with_arguments(|command| {
+            let of_logs = |arg: clap::Arg| arg.value_parser(formats(&[])).default_value(Format::Zeek.label());
+            command.mut_arg("format", |arg| of_logs(arg.help("Format of the logs")))
+        })
 }
 
-fn run(mut args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let filter = args.words.settle(&mut args.input.read)?;
-    let dir = &args.dir;
+fn run(args: Args) -> Result<ExitCode, Failure> {
+    let (Flags(mut input), Part(mut stated)) = (args.input, args.logs);
+    let (filter, dir) = (args.words.settle(&mut input.read)?, &args.dir);
     // All logs share one filter: report a mistake in it once.
-    let program = &args.input.program;
-    input::compiler(&program.stack)?.check_filter(&filter, program.bpf)?;
-    local_users::begin(&args.input.allow_user, args.input.group_read);
+    input::compiler(&input.stack)?.check_filter(&filter, input.bpf)?;
+    local_users::begin(&input.allow_user, input.group_read);
     weir_guard::files::create_directories(dir)
         .map_err(|e| Failure::new(format!("{}: {e}", dir.display())))?;
-    let format: Format = args.format.parse().map_err(Failure::new)?;
+    let label = stated.format.get_or_insert_with(|| Format::Zeek.label().to_string());
+    let format: Format = label.parse().map_err(Failure::new)?;
     let ending = if format.is_columnar() { format.label() } else { "log" };
+    let kinds = QuestionKinds::new(kinds::all());
     let spec = |path: &str, ask: &str| {
-        args.rotation.put_into(QuestionSpec {
+        let mut spec = QuestionSpec {
             name: path.to_string(),
             ask: ask.to_string(),
             filter: filter.clone(),
-            format: Some(args.format.clone()),
             output: Some(dir.join(format!("{path}.{ending}"))),
-            csv_safe: args.csv_safe,
             // Like Zeek, create no empty logs.
             drops_empty: true,
-            ..QuestionSpec::default()
-        })
+            ..stated.clone()
+        };
+        let kind = kinds.get(ask)?;
+        QuestionSpec::TABLE
+            .iter()
+            .filter(|one| !kind.has_option(one.name))
+            .for_each(|one| one.clear(&mut spec));
+        Ok(spec)
     };
-    let noted = ["weird", "tunnel"].map(|path| args.rows.put_into(spec(path, path)));
-    let mut specs = vec![spec("conn", "flows")];
-    specs.extend(noted);
     let registry = weir::sessions::SessionRegistry::builtin();
-    let contents = &args.contents;
     let logs = weir::Log::all(registry).into_iter().chain(weir::Log::of_parts(registry));
-    specs.extend(logs.map(|log| match sessions::is_extractable(log.ask) {
-        true => args.rows.put_into(contents.put_into(spec(log.path, log.ask))),
-        false => args.rows.put_into(spec(log.path, log.ask)),
-    }));
-    let asked = Asked {
-        input: &args.input,
-        specs: &specs,
-        wrong: vec![],
-        socket: None,
-        reload: None,
-        stats: args.stats,
-        stdout: Stdout::Shared,
-    };
-    Ok(ask::answer(asked, all)?.ran.status)
+    let first = [("conn", "flows"), ("weird", "weird"), ("tunnel", "tunnel")];
+    let all = first.into_iter().chain(logs.map(|log| (log.path, log.ask)));
+    let specs: Vec<QuestionSpec> = all.map(|(path, ask)| spec(path, ask)).collect::<Result<_, Failure>>()?;
+    let asked = Asked { stats: args.stats, ..Asked::of(&input, &specs) };
+    Ok(ask::answer(asked)?.ran.status)
 }

@@ -23,16 +23,17 @@ pub use input::Input;
 pub use mistake::{Mark, Mistake};
 pub use yielded::TakeRows;
 
-use crate::args;
 use crate::captures::Captures;
-use crate::command::{self, fields};
+use crate::command::fields;
 use crate::failure::Failure;
 use crate::input as program;
+use crate::input_options;
+use crate::kind::{QuestionKind, QuestionKinds};
+use crate::kinds as all_kinds;
+use crate::options::Options as _;
 use crate::question_set::{QuestionSet, SettledRows};
 use crate::report::{self, Ran};
 use crate::spec::{QuestionSpec, Stdout};
-use crate::subcommand::{QuestionKinds, Subcommand};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,15 +64,15 @@ pub struct Kind {
 
 /// All types of questions, in the order of the command's help.
 pub fn kinds() -> Vec<Kind> {
-    command::all().iter().filter_map(Kind::of).collect()
+    QuestionKinds::new(all_kinds::all()).iter().map(Kind::of).collect()
 }
 
 impl Kind {
-    fn of(command: &Subcommand) -> Option<Self> {
-        let own = command.question?.options.iter().filter(|option| !OTHER_FORMS.contains(option));
+    fn of(kind: &QuestionKind) -> Self {
+        let own = kind.options.iter().filter(|option| !OTHER_FORMS.contains(option));
         let options = COMMON_OPTIONS.iter().chain(own).copied().collect();
-        let is_log = Log::of(weir::sessions::SessionRegistry::builtin(), command.name).is_some();
-        Some(Self { name: command.name, about: command.about.to_string(), options, is_log })
+        let is_log = Log::of(weir::sessions::SessionRegistry::builtin(), kind.name).is_some();
+        Self { name: kind.name, about: kind.about.to_string(), options, is_log }
     }
 }
 
@@ -87,19 +88,21 @@ impl Question {
     /// The type or an option does not exist (the message names those that do), or a value has another type
     /// than its option.
     pub fn of(name: &str, kind: &str, options: &str) -> Result<Self, Mistake> {
-        let commands = command::all();
-        QuestionKinds::of(&commands).get(kind)?;
-        let kinds = commands.iter().filter_map(Kind::of);
-        let known = kinds.filter(|one| one.name == kind).flat_map(|one| one.options).collect::<Vec<_>>();
-        let mut options: Map<String, Value> = serde_json::from_str(options).map_err(Mistake::new)?;
+        let known = Kind::of(QuestionKinds::new(all_kinds::all()).get(kind)?).options;
+        let options: Map<String, Value> = serde_json::from_str(options).map_err(Mistake::new)?;
         if let Some(unknown) = options.keys().find(|option| !known.contains(&option.as_str())) {
             let near = weir::lang::diag::suggest(unknown, known.iter().copied());
             let hint = near.map_or_else(|| known.join(", "), |near| format!("is `{near}` meant?"));
             return Err(Mistake::new(format!("`{kind}` has no option `{unknown}`: {hint}")));
         }
-        let fixed = [("name", name), ("ask", kind), ("format", Format::Arrow.label())];
-        options.extend(fixed.map(|(key, value)| (key.to_string(), Value::from(value))));
-        Ok(Self(QuestionSpec::deserialize(Value::Object(options)).map_err(Mistake::new)?))
+        let mut spec = QuestionSpec {
+            name: name.to_string(),
+            ask: kind.to_string(),
+            format: Some(Format::Arrow.label().to_string()),
+            ..QuestionSpec::default()
+        };
+        spec.set_all(&options).map_err(Mistake::new)?;
+        Ok(Self(spec))
     }
 
     /// The same question with every row, also of logs that otherwise suppress rows which were shown before
@@ -126,23 +129,22 @@ impl Questions {
     /// All mistakes in the input and the questions.
     pub fn of(input: Input, questions: Vec<Question>) -> Result<Self, Mistake> {
         let specs: Vec<QuestionSpec> = questions.into_iter().map(|question| question.0).collect();
-        let input = input.into_args();
-        let compiler = program::compiler(&input.program.stack)?;
+        let input = input.into_options();
+        let compiler = program::compiler(&input.stack)?;
         Ok(Self::of_parts(input, compiler, specs)?)
     }
 
     /// As [`of`](Self::of), for the command.
     pub(crate) fn of_parts(
-        input: args::Input,
+        input: input_options::Input,
         compiler: weir::Compiler,
         specs: Vec<QuestionSpec>,
     ) -> Result<Self, Failure> {
-        let commands = command::all();
-        let asks_for_first = specs.iter().any(|spec| spec.filter.contains("frame.time_relative"));
+        let asks_for_first = specs.iter().any(QuestionSpec::uses_relative_time);
         let first_time = if asks_for_first { weir::io::first_time(&input.read) } else { None };
-        let options = weir::Options { first_time, ..program::options(&input.program, Some(&input))? };
+        let options = weir::Options { first_time, ..program::options(&input)? };
         program::check_files(&input, &compiler)?;
-        let mut set = QuestionSet::new(input, compiler, &commands, Stdout::Own { is_terminal: false });
+        let mut set = QuestionSet::new(input, compiler, Stdout::Own { is_terminal: false });
         set.share(&specs)?;
         let is_one = specs.len() == 1;
         let (mut settled, mut wrong) = (vec![], vec![]);
@@ -292,8 +294,8 @@ impl Questions {
 /// # Errors
 /// A stack does not exist, or an option is wrong.
 pub fn settings(input: Input) -> Result<(weir::Compiler, weir::Options), Mistake> {
-    let input = input.into_args();
-    Ok((program::compiler(&input.program.stack)?, program::options(&input.program, Some(&input))?))
+    let input = input.into_options();
+    Ok((program::compiler(&input.stack)?, program::options(&input)?))
 }
 
 /// The end of a run.

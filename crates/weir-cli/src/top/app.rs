@@ -6,6 +6,7 @@ use super::panes::Pane;
 use super::recording;
 use super::sheet::{Selection, Sheet, Sort};
 use super::traffic::Traffic;
+use crate::ends::Ends;
 use crate::terminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -319,7 +320,9 @@ impl<R: Run> App<R> {
         let record = uid.and_then(|uid| self.known(&uid));
         let record = record.ok_or("select a connection first: 1, then the arrow keys")?;
         let file = recording::file(Path::new(""), &record.uid)?;
-        self.run.record(&recording::filter(&record, self.run.is_bpf())?, &file)?;
+        let ends = Ends::of(&record).ok_or("only connections over IP can be recorded")?;
+        let filter = if self.run.is_bpf() { ends.bpf_filter() } else { ends.filter() };
+        self.run.record(&filter, &file)?;
         let file = file.display().to_string();
         let said = format!("packets of {} go to {file} from now on; w ends the recording", record.uid);
         self.recording = Some(Recording { uid: record.uid, file });

@@ -122,6 +122,6 @@ impl Run for Live {
     }
 
     fn is_bpf(&self) -> bool {
-        self.set.input.program.bpf
+        self.set.input.bpf
     }
 }

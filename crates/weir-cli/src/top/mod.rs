@@ -20,16 +20,15 @@ mod sheet;
 mod traffic;
 mod view;
 
-use crate::args::Input;
 use crate::captures::{Captures, Hangup};
 use crate::ender::Ender;
 use crate::failure::Failure;
+use crate::input_options::Input;
 use crate::question_set::QuestionSet;
 use crate::report;
 use crate::runner::{self, Runner, Unreported};
 use crate::shutdown::Shutdown;
 use crate::spec::Stdout;
-use crate::subcommand::Subcommand;
 use crate::{input, local_users, metrics, sandbox, terminal};
 use app::App;
 use keys::Keys;
@@ -51,15 +50,14 @@ const DRAW_PERIOD: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// Standard output is no terminal; mistakes in the filter; the captures cannot be opened.
-pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitCode, Failure> {
+pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     check(input)?;
     let watch = Watch::default();
-    let (options, first_time) =
-        (input::options(&input.program, Some(input))?, weir::io::first_time(&input.read));
+    let (options, first_time) = (input::options(input)?, weir::io::first_time(&input.read));
     let options = weir::Options { first_time, watch: Some(watch.clone()), ..options };
-    let compiler = input::compiler(&input.program.stack)?;
+    let compiler = input::compiler(&input.stack)?;
     input::check_files(input, &compiler)?;
-    let set = Arc::new(QuestionSet::new(input.clone(), compiler, commands, Stdout::Shared));
+    let set = Arc::new(QuestionSet::new(input.clone(), compiler, Stdout::Shared));
     let mut engine = Engine::with(set.compiler.clone(), options);
     let traffic = Arc::<Mutex<Traffic>>::default();
     let shown = live::subscribe(&mut engine, filter, &traffic)?;
@@ -78,7 +76,7 @@ pub fn run(input: &Input, filter: &str, commands: &[Subcommand]) -> Result<ExitC
     let captures = runner.open(Hangup::Ends)?;
     // Threads have the rights of the one that starts them, so threads come later.
     if !input.interface.is_empty() {
-        let mut places = sandbox::writable(&input.sandbox, &[], None);
+        let mut places = sandbox::writable(input, &[], None);
         // Recordings.
         places.push(PathBuf::from("."));
         sandbox::enter(input, &places, captures.loader())?;

@@ -33,6 +33,7 @@ pub(crate) use names::Names;
 pub(crate) use report as codes;
 pub(crate) use report::Report;
 use std::sync::Arc;
+use tree::Node;
 
 /// Maximum size of a filter's text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
@@ -100,6 +101,24 @@ fn parse_bpf(text: &str, names: &Names, report: &mut Report) -> Option<Expr> {
     let literals = vec![Literal::Frame(Arc::new(test))];
     let op = Op::Satisfies;
     Some(Expr::Predicate(Predicate { field, slice: None, mask: None, op, literals, negated: false, span }))
+}
+
+/// The names of the fields and protocols that a display filter tests, as written. The names before the first
+/// mistake, if the filter has one.
+pub fn names_of(text: &str) -> Vec<String> {
+    fn add(node: Node, names: &mut Vec<String>) {
+        match node {
+            Node::Test(test) => names.push(test.name),
+            Node::Not(inner) => add(*inner, names),
+            Node::And(parts) | Node::Or(parts) => parts.into_iter().for_each(|part| add(part, names)),
+            Node::Wrong => {}
+        }
+    }
+    let mut names = vec![];
+    if text.len() <= TEXT_BYTES_MAX {
+        parse::parse(text, &mut Report::default()).into_iter().for_each(|node| add(node, &mut names));
+    }
+    names
 }
 
 /// Parses and resolves a display filter.

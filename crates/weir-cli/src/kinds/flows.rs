@@ -1,27 +1,13 @@
 //! `weir flows`: connections, with the columns of Zeek's conn.log.
 
-use crate::args::Ask;
-use crate::ask;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::kind::{Context, Counted, QuestionKind, Resolved};
 use crate::ndpi;
 use crate::rows::{Rows, made_rows};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
-use clap::Args as ClapArgs;
-use std::process::ExitCode;
+use weir::lang::filter::names_of;
 use weir::{ColumnMask, Compiler, Need, Question, Shape, Want, connection_columns};
-
-/// Arguments of `flows`.
-#[derive(ClapArgs)]
-struct Args {
-    /// Add the columns ndpi_protocol, ndpi_category and ndpi_risk, by the system's nDPI (Debian's package
-    /// libndpi4.2). Filters on ndpi.protocol, ndpi.category and ndpi.risk do the same
-    #[arg(long)]
-    ndpi: bool,
-    #[command(flatten)]
-    ask: Ask,
-}
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -34,18 +20,16 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The subcommand.
-pub fn command() -> Subcommand {
+/// The type of question.
+pub fn kind() -> QuestionKind {
     let about = "Connections, one row each at their end: Zeek's conn.log";
-    let keeps = |spec: &QuestionSpec| spec.ndpi || spec.filter.contains("ndpi.");
-    let kind = QuestionKind { options: &["ndpi"], keeps, ..QuestionKind::new(resolve) };
-    Subcommand::new("flows", about, run).with_question(kind).in_group(Group::Everyday).with_examples(EXAMPLES)
+    let kind = QuestionKind::new("flows", about, resolve).with_examples(EXAMPLES);
+    QuestionKind { options: &["ndpi"], keeps: |spec| spec.ndpi || asks_for_ndpi(&spec.filter), ..kind }
 }
 
-fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { ndpi, ask: mut args } = args;
-    let spec = QuestionSpec { ndpi, ..args.spec("flows")? };
-    ask::answer_one(&args.input, &spec, args.output.stats, all)
+/// Whether a filter tests what nDPI finds.
+fn asks_for_ndpi(filter: &str) -> bool {
+    names_of(filter).iter().any(|name| ndpi::is_field(name))
 }
 
 /// The columns of a table.
@@ -74,7 +58,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let split = ndpi::row_fields(&with_ndpi).split_filter(context.compiler, &spec.filter, context.bpf);
     let (filter, asked) = match split {
         // Mistakes in other fields are reported with those of the other questions, once all are compiled.
-        Err(_) if !spec.filter.contains("ndpi.") => (spec.filter.clone(), None),
+        Err(_) if !asks_for_ndpi(&spec.filter) => (spec.filter.clone(), None),
         split => split?,
     };
     // Rows that are filtered must be made before they can be counted.

@@ -1,26 +1,11 @@
 //! `weir events`: the events that a stack declares, one row each.
 
-use crate::args::Ask;
-use crate::ask;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::kind::{Context, Counted, Group, QuestionKind, Resolved};
 use crate::rows::made_rows;
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
-use clap::Args as ClapArgs;
-use std::process::ExitCode;
 use weir::{EventRows, EventSet, Need, Question, Shape, Want};
-
-/// Arguments of `events`.
-#[derive(ClapArgs)]
-struct Args {
-    /// Only these events, named as in filters: `layer.event`, `event` if the name is unique, or `layer` for
-    /// all its events. Default: all events with columns
-    #[arg(short = 'e', long = "event", value_name = "NAME", value_delimiter = ',')]
-    events: Vec<String>,
-    #[command(flatten)]
-    ask: Ask,
-}
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[
@@ -29,17 +14,11 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("events capture.pcap -e tcp 'ip.addr == 192.0.2.1'", "events of a layer, and of a host"),
 ];
 
-/// The subcommand.
-pub fn command() -> Subcommand {
+/// The type of question.
+pub fn kind() -> QuestionKind {
     let about = "Events that the stack declares (fragments, resets, …), with their columns; the filter applies to each row";
-    let kind = QuestionKind { options: &["events"], ..QuestionKind::new(resolve) };
-    Subcommand::new("events", about, run).with_question(kind).in_group(Group::Runs).with_examples(EXAMPLES)
-}
-
-fn run(args: Args, all: &[Subcommand]) -> Result<ExitCode, Failure> {
-    let Args { events, ask: mut args } = args;
-    let spec = QuestionSpec { events, ..args.spec("events")? };
-    ask::answer_one(&args.input, &spec, args.output.stats, all)
+    let kind = QuestionKind::new("events", about, resolve).with_examples(EXAMPLES);
+    QuestionKind { options: &["events"], group: Group::Runs, ..kind }
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {

@@ -1,17 +1,14 @@
 //! `weir tls`, `weir http` …: sessions of a protocol, with the columns of Zeek's logs. `weir sessions`:
 //! sessions of all protocols, each row with the name of its log.
 
-use crate::args::{Ask, Contents};
-use crate::ask;
 use crate::dedup::Known;
 use crate::extraction::Extraction;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::kind::{Context, Counted, Group, QuestionKind, Resolved};
 use crate::merged_logs::Union;
 use crate::rows::{Rows, WriteRows, made_rows, write_row};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolved, Subcommand};
-use clap::Args as ClapArgs;
 use std::io;
 use std::sync::Arc;
 use weir::io::Format;
@@ -20,34 +17,39 @@ use weir::sessions::files::File;
 use weir::sessions::{PartLog, ProtocolSet, SessionRegistry};
 use weir::{ColumnMask, Item, Log, Need, Question, RowFilter, RunEnd, Shape, Want};
 
-/// The subcommand for sessions of all protocols.
-pub fn command() -> Subcommand {
+/// The type of question about sessions of all protocols.
+pub fn kind() -> QuestionKind {
     let about = "Sessions of all application protocols, each with the name of its log (`_path`)";
-    let kind = QuestionKind { options: &["all_rows"], ..QuestionKind::new(resolve_all) };
-    of_name("sessions", about.to_string()).with_question(kind).with_examples(&[
+    let kind = QuestionKind::new("sessions", about, resolve_all).with_examples(&[
         ("sessions capture.pcap", "one row per session of any protocol"),
         ("sessions capture.pcap --format json | jq 'select(._path == \"http\")'", "for other programs"),
         ("sessions capture.pcap 'ip.addr == 192.0.2.1'", "of a host"),
-    ])
+    ]);
+    QuestionKind { options: &["all_rows"], ..kind }
 }
 
-/// One subcommand per session protocol, and one per log of parts of sessions.
-pub fn log_commands() -> impl Iterator<Item = Subcommand> {
+/// One type of question per session protocol, and one per log of parts of sessions.
+pub fn logs() -> impl Iterator<Item = QuestionKind> {
     let registry = SessionRegistry::builtin();
     let of_sessions = registry.protocols().iter().map(|p| (p.name, format!("{} ({}.log)", p.doc, p.log)));
     let of_parts =
         registry.part_logs().iter().map(|log| (log.name, format!("{} ({}.log)", log.doc, log.name)));
     of_sessions.chain(of_parts).map(|(name, about)| {
-        let command = match is_extractable(name) {
-            true => of_contents(name, about),
-            false => of_name(name, about).with_question(log_question(&["all_rows"])),
+        let keeps = |spec: &QuestionSpec| {
+            let log = Log::of(SessionRegistry::builtin(), &spec.ask);
+            spec.extract.is_some() || log.is_some_and(|log| log.known_by().is_some())
         };
-        let command =
-            command.in_group(if EVERYDAY.contains(&name) { Group::Everyday } else { Group::Protocols });
-        let command = command.with_examples(&examples(name));
-        match rows_of_others(name) {
-            Some(text) => command.with_after_help(text),
-            None => command,
+        let kind = QuestionKind::new(name, about, resolve_log).with_examples(&examples(name));
+        QuestionKind {
+            group: if EVERYDAY.contains(&name) { Group::Everyday } else { Group::Protocols },
+            options: if is_extractable(name) {
+                &["all_rows", "extract", "extract_max"]
+            } else {
+                &["all_rows"]
+            },
+            notes: rows_of_others(name),
+            keeps,
+            ..kind
         }
     })
 }
@@ -79,57 +81,6 @@ fn examples(name: &'static str) -> Vec<(String, String)> {
     examples.into_iter().chain(extract).collect()
 }
 
-fn of_name(name: &'static str, about: String) -> Subcommand {
-    Subcommand::new(name, about, move |mut args: OfSessions, all| {
-        let spec = args.rows.put_into(args.ask.spec(name)?);
-        ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
-    })
-}
-
-/// Arguments of sessions.
-#[derive(ClapArgs, Clone)]
-pub struct OfSessions {
-    #[command(flatten)]
-    pub ask: Ask,
-    #[command(flatten)]
-    pub rows: RowArgs,
-}
-
-/// Arguments for rows of sessions.
-#[derive(ClapArgs, Clone)]
-pub struct RowArgs {
-    /// Write all rows, also beyond 8 bytes of rows for a byte of a connection's traffic
-    #[arg(long, help_heading = "Output")]
-    all_rows: bool,
-}
-
-impl RowArgs {
-    /// Adds the arguments to a question.
-    pub fn put_into(&self, spec: QuestionSpec) -> QuestionSpec {
-        QuestionSpec { all_rows: self.all_rows, ..spec }
-    }
-}
-
-/// The type of questions for the rows of one log.
-fn log_question(options: &'static [&'static str]) -> QuestionKind {
-    let keeps = |spec: &QuestionSpec| {
-        let log = Log::of(SessionRegistry::builtin(), &spec.ask);
-        spec.extract.is_some() || log.is_some_and(|log| log.known_by().is_some())
-    };
-    QuestionKind { options, keeps, ..QuestionKind::new(resolve_log) }
-}
-
-/// Arguments of a log whose rows have contents.
-#[derive(ClapArgs, Clone)]
-struct WithContents {
-    #[command(flatten)]
-    ask: Ask,
-    #[command(flatten)]
-    contents: Contents,
-    #[command(flatten)]
-    rows: RowArgs,
-}
-
 /// The column with the path of a content.
 const EXTRACTED: &str = "extracted";
 
@@ -138,15 +89,6 @@ pub fn is_extractable(name: &str) -> bool {
     let part_logs = SessionRegistry::builtin().part_logs();
     let has_column = |log: &&&PartLog| log.fields.iter().any(|field| field.column == EXTRACTED);
     part_logs.iter().filter(has_column).any(|log| log.name == name)
-}
-
-/// A subcommand for a log whose rows have contents.
-fn of_contents(name: &'static str, about: String) -> Subcommand {
-    let command = Subcommand::new(name, about, move |mut args: WithContents, all| {
-        let spec = args.rows.put_into(args.contents.put_into(args.ask.spec(name)?));
-        ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
-    });
-    command.with_question(log_question(&["all_rows", "extract", "extract_max"]))
 }
 
 /// The extraction that a question asks for.

@@ -5,13 +5,11 @@
 //! * `weir tunnel`: connections that carry others, with a row at the begin and one at the end: Zeek's
 //!   tunnel.log.
 
-use crate::ask;
-use crate::command::sessions::OfSessions;
 use crate::failure::Failure;
 use crate::form::Form;
+use crate::kind::{Context, Counted, QuestionKind, Resolved};
 use crate::rows::made_rows;
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Counted, Group, QuestionKind, Resolve, Resolved, Subcommand};
 use weir::sessions::ProtocolSet;
 use weir::{Need, Notes, Question, Shape, Want, odd_columns, odd_events, odd_names, tunnel_columns};
 
@@ -28,22 +26,15 @@ const TUNNEL: &[(&str, &str)] = &[
     ("tunnel capture.pcap 'udp.port == 4789' --format json", "on a port, for other programs"),
 ];
 
-/// The subcommands.
-pub fn commands() -> [Subcommand; 2] {
+/// The types of questions.
+pub fn kinds() -> [QuestionKind; 2] {
     let about = "What was odd: packets that were not understood, segments that were refused, bounds that were reached \
                  (weird.log)";
-    let weird = command("weird", about, resolve_weird).with_examples(WEIRD).with_after_help(names());
+    let weird = QuestionKind::new("weird", about, resolve_weird).with_examples(WEIRD);
     let about = "Tunnels: connections that carry other connections (tunnel.log)";
-    [weird, command("tunnel", about, resolve_tunnels).with_examples(TUNNEL)]
-}
-
-fn command(name: &'static str, about: &'static str, resolve: Resolve) -> Subcommand {
-    let kind = QuestionKind { options: &["all_rows"], ..QuestionKind::new(resolve) };
-    let run = move |mut args: OfSessions, all: &[Subcommand]| {
-        let spec = args.rows.put_into(args.ask.spec(name)?);
-        ask::answer_one(&args.ask.input, &spec, args.ask.output.stats, all)
-    };
-    Subcommand::new(name, about, run).with_question(kind).in_group(Group::Everyday)
+    let tunnel = QuestionKind::new("tunnel", about, resolve_tunnels).with_examples(TUNNEL);
+    let options = &["all_rows"];
+    [QuestionKind { notes: Some(names()), options, ..weird }, QuestionKind { options, ..tunnel }]
 }
 
 /// All names that rows may have.

@@ -1,11 +1,11 @@
 //! `weir FILE`: what a capture contains, at one glance.
 
+use super::summary;
 use crate::failure::Failure;
+use crate::kind::{Context, QuestionKind, Resolved};
 use crate::report_lines::{Again, ReportLines};
 use crate::spec::QuestionSpec;
-use crate::subcommand::{Context, Resolved, Subcommand};
 use crate::summary::{SERVER_NAMES, ServerNames};
-use crate::summary_question;
 use weir::io::tcp::Endpoint;
 
 /// Examples of command lines.
@@ -15,11 +15,11 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("overview capture.pcap --format json", "for other programs"),
 ];
 
-/// The subcommand.
-pub fn command() -> Subcommand {
+/// The type of question.
+pub fn kind() -> QuestionKind {
     let about = "What a capture contains: time, services, hosts, names of servers, what was lost. `weir FILE` is short \
                  for `weir overview FILE`";
-    summary_question::command("overview", about, resolve).with_examples(EXAMPLES)
+    summary::kind("overview", about, resolve).with_examples(EXAMPLES)
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
@@ -29,5 +29,5 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let again = is_repeatable.then(|| Again { files, filter: spec.filter.clone() });
     let names = ServerNames::of(context.compiler.sessions(), SERVER_NAMES);
     let lines = Box::new(|out, color| ReportLines::overview(out, color, again));
-    Ok(summary_question::resolve(spec, context, names, lines))
+    Ok(summary::resolve(spec, context, names, lines))
 }

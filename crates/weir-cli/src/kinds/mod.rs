@@ -1,0 +1,64 @@
+//! One file per type of question; [`all`] lists them in the order of the help.
+
+mod aggregate;
+mod events;
+mod flows;
+pub mod follow;
+pub mod match_;
+mod noted;
+mod overview;
+mod packets;
+mod records;
+mod rules;
+mod script;
+pub mod sessions;
+mod stats;
+mod streams;
+mod summary;
+
+use crate::kind::QuestionKind;
+
+/// All types of questions, also those that this build lacks.
+pub fn all() -> Vec<QuestionKind> {
+    let mut all = vec![overview::kind(), flows::kind()];
+    all.extend(sessions::logs());
+    all.push(sessions::kind());
+    all.extend(noted::kinds());
+    all.extend([
+        packets::kind(),
+        aggregate::kind(),
+        records::kind(),
+        rules::kind(),
+        script::kind(),
+        follow::kind(),
+        match_::kind(),
+        streams::kind(),
+        stats::kind(),
+        events::kind(),
+    ]);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kind::COMMON_OPTIONS;
+    use crate::options::Options as _;
+    use crate::spec::QuestionSpec;
+
+    #[test]
+    fn types_and_options_know_each_other() {
+        let kinds = super::all();
+        for kind in &kinds {
+            for option in kind.options {
+                assert!(QuestionSpec::named(option).is_some(), "{}: {option}", kind.name);
+                assert!(!COMMON_OPTIONS.contains(option), "{}: all types have {option}", kind.name);
+            }
+            assert!(!kind.examples.is_empty(), "{} has no examples", kind.name);
+        }
+        for option in QuestionSpec::TABLE {
+            let is_used = kinds.iter().any(|kind| kind.has_option(option.name));
+            assert!(is_used, "no type of question has {}", option.name);
+            assert!(!option.text().is_empty(), "{} has no text", option.name);
+        }
+    }
+}
