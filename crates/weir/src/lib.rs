@@ -29,6 +29,7 @@ mod flow_id;
 mod flow_inspector;
 pub mod flow_task;
 mod format_packet;
+mod group_key;
 mod handlers;
 mod host_pairs;
 mod ip_header;

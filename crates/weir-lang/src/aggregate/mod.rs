@@ -5,7 +5,7 @@
 //! clause    = "by" key { "," key }  |  [ "over" time ] "every" time  |  "having" condition  |  "top" number [ "by" measure ]
 //! measure   = function "(" [ argument { "," argument } ] ")" [ "as" name ]
 //! argument  = field | number
-//! key       = field [ "/" bits ] [ "as" name ]
+//! key       = field [ "/" bits ] [ "as" name ] | shorthand
 //! condition = part of conditions with "and", "or", "not", parentheses, and comparisons: measure op number
 //! ```
 //!
@@ -67,6 +67,8 @@ pub struct Key {
     pub field: usize,
     /// Number of leading bits of an address.
     pub prefix: Option<u8>,
+    /// The end that the part belongs to, if the key is the same for both directions of a connection.
+    pub end: Option<End>,
     /// The name of the column.
     pub name: String,
 }
@@ -134,8 +136,27 @@ pub struct Aggregate {
     pub top: Option<Top>,
 }
 
-/// Fields that one word of a key stands for: the word, and the names of the fields.
-pub type Shorthand<'a> = (&'a str, &'a [&'a str]);
+/// A word of a key that stands for several fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Shorthand<'a> {
+    /// The word.
+    pub word: &'a str,
+    /// The names of the fields of the sender, and of the same fields of the receiver.
+    pub ends: [&'a [&'a str]; 2],
+    /// The names of other fields.
+    pub rest: &'a [&'a str],
+    /// Both directions of a connection have one key.
+    pub is_two_way: bool,
+}
+
+/// An end of a connection, in a key that is the same for both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The sender of a packet.
+    Sender,
+    /// The receiver.
+    Receiver,
+}
 
 /// A function that is not known.
 pub const UNKNOWN_FUNCTION: &str = "W0130";

@@ -2,7 +2,7 @@
 
 use super::tree::{ConditionText, Meant, MeasureText, Tree, Word, name_of};
 use super::{
-    ARGUMENTS, Aggregate, CLAUSE, Condition, Function, KEY, Key, Measure, NAME, Shorthand, Top,
+    ARGUMENTS, Aggregate, CLAUSE, Condition, End, Function, KEY, Key, Measure, NAME, Shorthand, Top,
     UNKNOWN_FUNCTION, WINDOW, Window,
 };
 use crate::diag::{Span, suggest};
@@ -257,17 +257,29 @@ impl Resolver<'_, '_> {
     fn keys(&mut self, texts: &[(Word, Option<Word>)], shorthands: &[Shorthand<'_>]) -> Vec<Key> {
         let mut keys = vec![];
         for (word, name) in texts {
-            let shorthand = shorthands.iter().find(|(short, _)| word.text.eq_ignore_ascii_case(short));
-            if let Some((_, fields)) = shorthand {
+            let is_meant = |short: &&Shorthand<'_>| word.text.eq_ignore_ascii_case(short.word);
+            let Some(shorthand) = shorthands.iter().find(is_meant) else {
+                keys.extend(self.key(word, name.as_ref()));
+                continue;
+            };
+            let is_second = shorthand.is_two_way && keys.iter().any(|key: &Key| key.end.is_some());
+            if is_second {
+                let message = "a key has the ends of one connection";
+                self.report.error(KEY, word.span, message).help = Some(format!("leave `{}` out", word.text));
+            }
+            let [sender, receiver] = shorthand.ends;
+            for (fields, end) in
+                [(sender, Some(End::Sender)), (receiver, Some(End::Receiver)), (shorthand.rest, None)]
+            {
+                let end = end.filter(|_| shorthand.is_two_way);
                 let found = fields.iter().filter_map(|field| Some((self.names.lookup(field)?, field)));
                 keys.extend(found.map(|(field, name)| Key {
                     field,
                     prefix: None,
+                    end,
                     name: (*name).to_string(),
                 }));
-                continue;
             }
-            keys.extend(self.key(word, name.as_ref()));
         }
         if keys.len() > PARTS_MAX {
             let span = texts[0].0.span;
@@ -317,7 +329,7 @@ impl Resolver<'_, '_> {
             },
         };
         let name = name.map_or_else(|| word.text.clone(), |name| name.text.clone());
-        Some(Key { field: index, prefix, name })
+        Some(Key { field: index, prefix, end: None, name })
     }
 
     fn window(&mut self, tree: &Tree) -> Option<Window> {

@@ -36,15 +36,17 @@ fn fields() -> Few {
     ])
 }
 
-const PAIR: Shorthand<'_> = ("pair", &["ip.src", "ip.dst"]);
+const PAIR: Shorthand<'_> =
+    Shorthand { word: "pair", ends: [&["ip.src"], &["ip.dst"]], rest: &["tcp.dstport"], is_two_way: false };
+const HOSTS: Shorthand<'_> = Shorthand { word: "hosts", is_two_way: true, ..PAIR };
 
 fn compiled(text: &str) -> Aggregate {
-    compile(text, &fields(), &[PAIR]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"))
+    compile(text, &fields(), &[PAIR, HOSTS]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"))
 }
 
 /// The mistakes: code, text under the span, message, help.
 fn mistakes(text: &str) -> Vec<String> {
-    let wrong = compile(text, &fields(), &[PAIR]).expect_err(text);
+    let wrong = compile(text, &fields(), &[PAIR, HOSTS]).expect_err(text);
     let shown = |one: &Diagnostic| {
         let span = one.spans[0].0;
         let under = &text[span.start as usize..(span.end as usize).min(text.len())];
@@ -67,7 +69,22 @@ fn measures_keys_and_windows_are_understood() {
     assert_eq!(made.top, Some(Top { count: 20, measure: 0 }));
     let made = compiled("COUNT() over 1m every 10s by pair");
     assert_eq!(made.window, Some(Window { length_ns: 60_000_000_000, step_ns: 10_000_000_000 }));
-    assert_eq!(made.keys.len(), 2);
+    assert_eq!(made.keys.len(), 3);
+}
+
+#[test]
+fn a_word_for_several_keys_says_which_belong_to_an_end() {
+    let keys = |text: &str| -> Vec<(usize, Option<End>)> {
+        compiled(text).keys.iter().map(|key| (key.field, key.end)).collect()
+    };
+    assert_eq!(keys("count() by pair"), [(1, None), (2, None), (3, None)]);
+    let hosts = [(1, Some(End::Sender)), (2, Some(End::Receiver)), (3, None)];
+    assert_eq!(keys("count() by Hosts"), hosts);
+    assert_eq!(keys("count() by frame.len, hosts")[1..], hosts);
+    assert_eq!(
+        mistakes("count() by hosts, hosts"),
+        ["W0134 `hosts` a key has the ends of one connection; leave `hosts` out",]
+    );
 }
 
 #[test]

@@ -38,7 +38,10 @@ impl Feed for Records {
 
     #[inline]
     fn item<'a>(&'a mut self, meta: &PacketMeta, outs: &[u64]) -> Option<Record<'a>> {
-        let key_present = fill(&self.keys, &mut self.key, outs);
+        let mut key_present = fill(&self.keys, &mut self.key, outs);
+        if let Some(ends) = &self.shared.ends {
+            ends.order(&mut self.key, &mut key_present);
+        }
         let inputs_present = fill(&self.inputs, &mut self.input, outs);
         Some(Record {
             time_ns: meta.time.0,

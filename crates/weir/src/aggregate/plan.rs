@@ -2,6 +2,7 @@
 
 use super::shared::{Aggregation, ShownMeasure};
 use crate::compile::Compiler;
+use crate::group_key::{KeyEnds, OF_PACKETS, OF_ROWS};
 use crate::names::{Names, part_of, parts_of};
 use crate::values::{Part, key_type, words_of};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use weir_aggregate::{
     Seed, Top, Windows,
 };
 use weir_engine::timer::TICK_NS;
-use weir_lang::aggregate::{self as text, Condition, Shorthand};
+use weir_lang::aggregate::{self as text, Condition};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_packet::{Column, ValueType};
 
@@ -46,14 +47,6 @@ impl RecordSource<'_> {
         columns.iter().enumerate().filter(|(_, column)| is_time(column)).map(|(at, _)| at).collect()
     }
 }
-
-/// Words that stand for several keys.
-const OF_PACKETS: &[Shorthand<'_>] =
-    &[("5tuple", &["src", "sport", "dst", "dport", "proto"]), ("pair", &["src", "dst"])];
-const OF_ROWS: &[Shorthand<'_>] = &[
-    ("5tuple", &["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto"]),
-    ("pair", &["id.orig_h", "id.resp_h"]),
-];
 
 impl Aggregation {
     /// The aggregate with this text. The groups of each worker use at most half of `memory_max` bytes, the
@@ -134,6 +127,7 @@ impl Aggregation {
         Ok(Self {
             plan: Arc::new(plan),
             seed: Seed::random(),
+            ends: KeyEnds::of(&made.keys, &keys),
             keys,
             inputs,
             shown,
@@ -269,7 +263,11 @@ fn columns_of(
     for key in &made.keys {
         let field = &names.fields[key.field];
         let value_type = key_type(key.prefix, field.value_type);
-        columns.push(column(key.name.clone(), value_type, field.doc.clone()));
+        let doc = match key.end {
+            None => field.doc.clone(),
+            Some(_) => format!("{}; of the two ends, the smaller one comes first", field.doc),
+        };
+        columns.push(column(key.name.clone(), value_type, doc));
     }
     for measure in shown {
         let doc = format!("{} of the group", measure.name);

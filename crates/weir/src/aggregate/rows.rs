@@ -72,7 +72,10 @@ impl RowReader {
         }
         self.number += 1;
         let Self { hashes, texts, key, input, .. } = self;
-        let key_present = fill(&shared.keys, key, row, hashes, texts);
+        let mut key_present = fill(&shared.keys, key, row, hashes, texts);
+        if let Some(ends) = &shared.ends {
+            ends.order(key, &mut key_present);
+        }
         let inputs_present = fill(&shared.inputs, input, row, hashes, texts);
         Record {
             time_ns: self.now.0,

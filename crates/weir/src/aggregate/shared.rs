@@ -1,5 +1,6 @@
 //! What workers and receivers of an aggregate share.
 
+use crate::group_key::KeyEnds;
 use crate::record::ColumnMask;
 use crate::values::{Part, Source};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ pub struct Aggregation {
     pub(crate) seed: Seed,
     /// The parts of the key.
     pub(crate) keys: Vec<Part>,
+    /// The ends of a connection in the key, if both directions are one group.
+    pub(crate) ends: Option<KeyEnds>,
     /// The inputs of the measures.
     pub(crate) inputs: Vec<Part>,
     /// The measures with columns.

@@ -7,6 +7,5 @@
 mod plan;
 mod shared;
 
-pub(crate) use plan::key_parts;
 pub use shared::PacketKey;
 pub(crate) use shared::PlacedKey;

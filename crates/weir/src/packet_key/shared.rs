@@ -1,5 +1,6 @@
 //! The key of packets, and the number of a packet's key.
 
+use crate::group_key::KeyEnds;
 use crate::values::{Part, Place, fill, words_of};
 use weir_compile::PacketValue;
 use weir_io::udp::hash;
@@ -8,9 +9,8 @@ use weir_io::udp::hash;
 #[derive(Debug, Clone)]
 pub struct PacketKey {
     pub(super) parts: Vec<Part>,
-    /// Number of words that stand for one end of a connection: those of the other end follow, and the order
-    /// of both does not matter.
-    pub(super) end_words: usize,
+    /// The ends of a connection, whose order does not matter.
+    pub(super) ends: Option<KeyEnds>,
 }
 
 /// A key, and the places of its fields in the record of a program.
@@ -18,13 +18,13 @@ pub struct PacketKey {
 pub(crate) struct PlacedKey {
     places: Vec<Place>,
     words: usize,
-    end_words: usize,
+    ends: Option<KeyEnds>,
 }
 
 impl PlacedKey {
     pub fn of(key: &PacketKey, values: &[PacketValue]) -> Self {
         let places = key.parts.iter().map(|part| Place::of(part, values)).collect();
-        Self { places, words: words_of(&key.parts), end_words: key.end_words }
+        Self { places, words: words_of(&key.parts), ends: key.ends.clone() }
     }
 
     /// The number of a packet with this record. Fields that the packet does not have count as absent,
@@ -40,12 +40,10 @@ impl PlacedKey {
             long = vec![0; self.words];
             &mut long
         };
-        let present = fill(&self.places, words, outs);
-        let (ends, rest) = words.split_at(2 * self.end_words);
-        let (mut one, mut other) = ends.split_at(self.end_words);
-        if one > other {
-            (one, other) = (other, one);
+        let mut present = fill(&self.places, words, outs);
+        if let Some(ends) = &self.ends {
+            ends.order(words, &mut present);
         }
-        [one, other, rest].into_iter().flatten().fold(present, |before, word| hash(before, *word))
+        words.iter().fold(present, |before, word| hash(before, *word))
     }
 }

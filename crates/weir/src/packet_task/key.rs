@@ -3,8 +3,8 @@
 //! Numbers have as many bytes as they need. Addresses of either version have 4 bytes if all of the key are of
 //! IPv4: such keys are in a table of their own. The last bytes say which fields the packet has.
 
+use crate::group_key::{GroupKey, KeyEnds};
 use crate::names::Names;
-use crate::packet_key::key_parts;
 use crate::values::{Part, Source, words_of};
 use weir_compile::{TuplePart, ValueOf};
 use weir_lang::aggregate::Key;
@@ -115,13 +115,13 @@ pub struct KeyLayout {
     /// One layout, or that of IPv4 and that of other keys.
     tables: Vec<KeyTable>,
     parts: Vec<Part>,
-    /// Number of words that stand for one end of a connection; those of the other end follow.
-    end_words: usize,
+    /// The ends of a connection, if the key is the same for both directions.
+    ends: Option<KeyEnds>,
 }
 
 impl KeyLayout {
     pub(super) fn of(names: &Names, text: &str) -> Result<Self, Diagnostics> {
-        let (keys, parts, end_words) = key_parts(names, text)?;
+        let GroupKey { keys, parts, ends, .. } = GroupKey::of(names, text)?;
         let named: Vec<(String, Part, u32)> = keys
             .iter()
             .zip(&parts)
@@ -132,7 +132,7 @@ impl KeyLayout {
         if has_both {
             tables.insert(0, KeyTable::of(&named, true));
         }
-        Ok(Self { tables, parts, end_words })
+        Ok(Self { tables, parts, ends })
     }
 
     /// The layouts of keys. A key of IPv4 is in the first one, if there are two.
@@ -154,19 +154,16 @@ impl KeyLayout {
 
     /// Writes the key of a packet with these words, of which it has the parts `known`. Returns the index of
     /// the layout, and whether the ends were exchanged. `None`: the key has ends, and the packet has none.
-    pub(super) fn write(&self, words: &mut [u64], known: u64, key: &mut Vec<u8>) -> Option<(usize, bool)> {
-        if self.end_words > 0 && known == 0 {
+    pub(super) fn write(
+        &self,
+        words: &mut [u64],
+        mut known: u64,
+        key: &mut Vec<u8>,
+    ) -> Option<(usize, bool)> {
+        if self.ends.is_some() && known == 0 {
             return None;
         }
-        let mut is_swapped = false;
-        if self.end_words > 0 {
-            let (one, rest) = words.split_at_mut(self.end_words);
-            let other = &mut rest[..self.end_words];
-            is_swapped = *one > *other;
-            if is_swapped {
-                one.swap_with_slice(other);
-            }
-        }
+        let is_swapped = self.ends.as_ref().is_some_and(|ends| ends.order(words, &mut known));
         let is_v4 = |(number, part): (usize, &Part)| {
             let is_absent = part.value_type != ValueType::Address || known >> number & 1 == 0;
             is_absent || (words[part.word] == 0 && words[part.word + 1] >> 32 == MAPPED >> 32)

@@ -1,12 +1,13 @@
 //! Groups the packets of a worker, and keeps the lists of each group.
 
 use super::shared::{Feature, PacketRecords};
+use crate::group_key::GroupKey;
 use crate::pipeline::WorkerPipeline;
-use crate::values::{Part, Place, Source, fill, words_of, write_key};
+use crate::values::{Part, Place, fill, words_of, write_key};
 use crate::yields::{RowPlace, Yields};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use weir_compile::{PacketValue, TuplePart, ValueOf};
+use weir_compile::PacketValue;
 use weir_engine::subscriber::SeenPacket;
 use weir_packet::{Cell, Timestamp};
 
@@ -15,8 +16,6 @@ pub(crate) struct RecordGrouper {
     shared: Arc<PacketRecords>,
     keys: Vec<Place>,
     inputs: Vec<Place>,
-    /// The words of the sender and of the receiver in the key, if both directions are one group.
-    ends: Option<[Vec<usize>; 2]>,
     /// The words of a packet's key, and the bits of its present parts.
     key: Vec<u64>,
     input: Vec<u64>,
@@ -55,21 +54,11 @@ const FREE_MAX: usize = 1_024;
 
 impl RecordGrouper {
     pub fn new(shared: Arc<PacketRecords>) -> Self {
-        let end = |address, port| {
-            shared.tuple_words(address).chain(shared.tuple_words(port)).collect::<Vec<usize>>()
-        };
-        let ends = shared.is_flow.then(|| {
-            [
-                end(TuplePart::Source, TuplePart::SourcePort),
-                end(TuplePart::Destination, TuplePart::DestinationPort),
-            ]
-        });
-        let (key, input) = (vec![0; words_of(&shared.keys) + 1], vec![0; words_of(&shared.inputs)]);
+        let (key, input) = (vec![0; words_of(&shared.key.parts) + 1], vec![0; words_of(&shared.inputs)]);
         Self {
             shared,
             keys: vec![],
             inputs: vec![],
-            ends,
             key,
             input,
             index: HashMap::new(),
@@ -137,21 +126,22 @@ impl RecordGrouper {
 impl WorkerPipeline for RecordGrouper {
     fn find(&mut self, values: &[PacketValue]) {
         let place = |part: &Part| Place::of(part, values);
-        self.keys = self.shared.keys.iter().map(place).collect();
+        self.keys = self.shared.key.parts.iter().map(place).collect();
         self.inputs = self.shared.inputs.iter().map(place).collect();
     }
 
     fn packet(&mut self, place: RowPlace, packet: &SeenPacket<'_>, yields: &mut Yields) {
         let SeenPacket { meta, outs, .. } = *packet;
-        let present = fill(&self.keys, &mut self.key, outs);
+        let mut present = fill(&self.keys, &mut self.key, outs);
         let known = fill(&self.inputs, &mut self.input, outs);
-        if self.shared.of_tuple && present == 0 {
+        let GroupKey { ends, is_tuple, .. } = &self.shared.key;
+        if *is_tuple && present == 0 {
             return;
         }
+        let is_swapped = ends.as_ref().is_some_and(|ends| ends.order(&mut self.key, &mut present));
         if let Some(word) = self.key.last_mut() {
             *word = present;
         }
-        let is_swapped = self.ends.as_ref().is_some_and(|ends| order_ends(ends, &mut self.key));
         let time = meta.time.0;
         // Before the first time of the worker, the packet's own is the only one.
         let now = if self.now == i64::MIN { time } else { self.now };
@@ -275,39 +265,23 @@ impl Group {
         let mut row = yields.add_row(place, shared.columns.len());
         row.push(Cell::Time(Timestamp(self.first)));
         row.push(Cell::Interval(self.last.saturating_sub(self.first).max(0) as u64));
-        let exchanged = |of| match of {
-            TuplePart::Source => TuplePart::Destination,
-            TuplePart::Destination => TuplePart::Source,
-            TuplePart::SourcePort => TuplePart::DestinationPort,
-            TuplePart::DestinationPort => TuplePart::SourcePort,
-            other => other,
-        };
+        let GroupKey { parts, ends, .. } = &shared.key;
         let present = self.key.last().copied().unwrap_or(0);
-        for (number, part) in shared.keys.iter().enumerate() {
-            if present >> number & 1 == 0 {
+        // The first packet's sender comes first.
+        let ends = ends.as_ref().filter(|_| self.is_swapped);
+        for (number, part) in parts.iter().enumerate() {
+            let shown = ends.and_then(|ends| ends.other(number)).unwrap_or(number);
+            if present >> shown & 1 == 0 {
                 row.push(Cell::Absent);
                 continue;
             }
-            let words = match part.source {
-                // The first packet's sender comes first.
-                Source::Packet(ValueOf::Tuple(of)) if self.is_swapped => shared.tuple_words(exchanged(of)),
-                _ => part.word..part.word + part.words,
-            };
-            write_key(part.prefix, part.cell(&self.key[words], &shared.layers), &mut row);
+            let word = parts[shown].word;
+            let words = &self.key[word..word + part.words];
+            write_key(part.prefix, part.cell(words, &shared.layers), &mut row);
         }
         row.push(Cell::Unsigned(self.packets as u64));
         self.lists.iter().for_each(|list| row.push(Cell::Numbers(list)));
         row.push(Cell::Unsigned(self.missing));
         row.push(Cell::Text(reason));
     }
-}
-
-/// Puts the smaller end of a packet's tuple first. `ends`: the words of the sender and of the receiver.
-/// Returns whether the ends were exchanged.
-fn order_ends([sender, receiver]: &[Vec<usize>; 2], key: &mut [u64]) -> bool {
-    let is_swapped = sender.iter().map(|&word| key[word]).gt(receiver.iter().map(|&word| key[word]));
-    if is_swapped {
-        sender.iter().zip(receiver).for_each(|(&a, &b)| key.swap(a, b));
-    }
-    is_swapped
 }

@@ -3,12 +3,13 @@
 use super::grouper::RecordGrouper;
 use super::shared::{Feature, PacketRecords, RecordLimits};
 use crate::compile::Compiler;
-use crate::names::{Names, keys_of, part_of, parts_of};
+use crate::group_key::GroupKey;
+use crate::names::{Names, keys_of, part_of};
 use crate::pipeline::packet_question;
 use crate::question::Question;
 use crate::values::{key_type, words_of};
 use std::sync::Arc;
-use weir_lang::aggregate::{Key, Shorthand};
+use weir_lang::aggregate::{End, Key};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};
 use weir_lang::filter::Catalog;
 use weir_lang::model::Stack;
@@ -21,7 +22,7 @@ const FEATURES: &[(&str, Feature, &str)] = &[
     (
         "dir",
         Feature::Direction,
-        "0 for packets in the direction of the first one, 1 for others; needs the key flow",
+        "0 for packets in the direction of the first one, 1 for others; needs the key flow or hosts",
     ),
 ];
 /// Other names of fields among features.
@@ -33,17 +34,9 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("ttl", "ip.ttl"),
 ];
 
-/// The word for the key of both directions of a connection, and that of one.
-const FLOW: &str = "flow";
-const ONE_WAY: &str = "5tuple";
-/// Words for several keys.
-const TUPLE: &[&str] = &["src", "sport", "dst", "dport", "proto"];
-const SHORTHANDS: &[Shorthand<'_>] = &[(FLOW, TUPLE), (ONE_WAY, TUPLE), ("pair", &["src", "dst"])];
-
 impl PacketRecords {
     /// Records of these features, grouped by these fields. Both texts are names separated by commas, in the
-    /// form of the keys of aggregates. The keys `5tuple` and `flow` are the tuple of packets; `flow` joins
-    /// both directions.
+    /// form of the keys of aggregates; the keys `flow` and `hosts` join both directions of a connection.
     ///
     /// # Errors
     /// A name that is no field of packets with one value, or too many of them.
@@ -54,18 +47,14 @@ impl PacketRecords {
         limits: RecordLimits,
     ) -> Result<Self, Diagnostics> {
         let names = Names::of_packets(compiler);
-        let keys = keys_of(&names, "key", key, SHORTHANDS)?;
-        let is = |word: &str| key.trim().eq_ignore_ascii_case(word);
-        let is_flow = is(FLOW);
+        let key = GroupKey::of(&names, key)?;
         let mut made = Self {
-            columns: columns_before(&names, &keys, is_flow),
+            columns: columns_before(&names, &key),
             inputs: vec![],
             features: vec![],
             layers: layer_names(compiler.stack()),
-            keys: parts_of(&names, &keys),
+            key,
             limits,
-            of_tuple: is_flow || is(ONE_WAY),
-            is_flow,
         };
         let (names, others) = with_features(names);
         for key in keys_of(&names, "features", features, &[])? {
@@ -88,8 +77,8 @@ impl PacketRecords {
     /// Adds a feature; those from `others` on are no fields.
     fn add_feature(&mut self, names: &Names, others: usize, key: &Key) -> Result<(), Diagnostics> {
         let doc = match FEATURES.get(key.field.wrapping_sub(others)) {
-            Some((name, Feature::Direction, _)) if !self.is_flow => {
-                return Err(wrong(format!("the feature `{name}` needs the key `{FLOW}`")));
+            Some((name, Feature::Direction, _)) if self.key.ends.is_none() => {
+                return Err(wrong(format!("the feature `{name}` needs the key `flow` or `hosts`")));
             }
             Some((_, feature, doc)) => {
                 self.features.push(feature.clone());
@@ -135,7 +124,7 @@ impl PacketRecords {
     pub fn question(&self, filter: &str) -> Result<Question, String> {
         let shared = Arc::new(self.clone());
         let make = move || Box::new(RecordGrouper::new(Arc::clone(&shared))) as _;
-        packet_question(filter, self.keys.iter().chain(&self.inputs), make)
+        packet_question(filter, self.key.parts.iter().chain(&self.inputs), make)
     }
 }
 
@@ -143,24 +132,33 @@ fn layer_names(stack: &Stack) -> Vec<String> {
     stack.layers.iter().map(|layer| layer.protocol.filter_name.clone()).collect()
 }
 
-fn columns_before(names: &Names, keys: &[Key], is_flow: bool) -> Vec<Column> {
-    /// Names of the tuple's parts in records of both directions, as in other rows of connections.
-    const OF_FLOW: &[&str] = &["id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p", "proto"];
+fn columns_before(names: &Names, key: &GroupKey) -> Vec<Column> {
     let mut columns = vec![
         Column::new("ts", ValueType::Time, "time of the record's first packet"),
         Column::new("duration", ValueType::Interval, "time from the first packet to the last"),
     ];
-    for (at, key) in keys.iter().enumerate() {
-        let field = &names.fields()[key.field];
-        let name = OF_FLOW.get(at).filter(|_| is_flow).map_or(key.name.clone(), |name| (*name).to_string());
+    for part in &key.keys {
+        let field = &names.fields()[part.field];
         columns.push(Column {
-            name: name.into(),
-            value_type: key_type(key.prefix, field.value_type),
+            name: name_of(part).to_string().into(),
+            value_type: key_type(part.prefix, field.value_type),
             doc: field.doc.clone().into(),
         });
     }
     columns.push(Column::new("packets", ValueType::Unsigned, "number of packets in the lists"));
     columns
+}
+
+/// The name of a part's column. In records of both directions, the first packet says who begins, as in other
+/// rows of connections.
+fn name_of(part: &Key) -> &str {
+    match (part.end, part.name.as_str()) {
+        (Some(End::Sender), "src") => "id.orig_h",
+        (Some(End::Sender), "sport") => "id.orig_p",
+        (Some(End::Receiver), "dst") => "id.resp_h",
+        (Some(End::Receiver), "dport") => "id.resp_p",
+        (_, name) => name,
+    }
 }
 
 /// The names of features: those of packets, with other names for some of them, and from the index on that is

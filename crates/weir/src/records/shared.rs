@@ -1,7 +1,7 @@
 //! What the workers of a question for records share.
 
-use crate::values::{Part, Source};
-use weir_compile::{TuplePart, ValueOf};
+use crate::group_key::GroupKey;
+use crate::values::Part;
 use weir_packet::Column;
 
 /// When a record is complete, and what it holds.
@@ -66,14 +66,10 @@ pub(super) enum Feature {
 /// Packet vectors by a key.
 #[derive(Debug, Clone)]
 pub struct PacketRecords {
-    pub(super) keys: Vec<Part>,
+    pub(super) key: GroupKey,
     pub(super) inputs: Vec<Part>,
     pub(super) features: Vec<Feature>,
     pub(super) limits: RecordLimits,
-    /// The key is the tuple: packets without one are in no group.
-    pub(super) of_tuple: bool,
-    /// Both directions are one group: the key is the tuple.
-    pub(super) is_flow: bool,
     pub(super) columns: Vec<Column>,
     pub(super) layers: Vec<String>,
 }
@@ -82,11 +78,5 @@ impl PacketRecords {
     /// The columns of its rows.
     pub fn columns(&self) -> &[Column] {
         &self.columns
-    }
-
-    /// Where the words of a part of the tuple are in the key.
-    pub(super) fn tuple_words(&self, of: TuplePart) -> std::ops::Range<usize> {
-        let part = self.keys.iter().find(|part| part.source == Source::Packet(ValueOf::Tuple(of)));
-        part.map_or(0..0, |part| part.word..part.word + part.words)
     }
 }
