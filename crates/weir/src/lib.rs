@@ -8,122 +8,69 @@
 //! * [`explain`] shows every stage of the compilation.
 #![forbid(unsafe_code)]
 
+// The table in README.md says what each folder is for. A folder uses only those below it in that table.
 pub mod aggregate;
-mod announced_rows;
-mod balance;
-mod batch_worker;
-#[cfg(test)]
-mod clock_step_tests;
-mod compile;
-mod conn_state;
-mod connection;
-mod contradiction;
-mod decode_as;
-mod deferred_predicate;
-mod detail;
-mod end_places;
+mod ask;
+mod divide;
 mod engine;
-mod events;
 pub mod explain;
-mod flow_id;
-mod flow_inspector;
+mod flow;
 pub mod flow_task;
-mod format_packet;
-mod group_key;
 mod handlers;
-mod host_pairs;
-mod ip_header;
-mod isolation;
-mod item;
-mod joined_rows;
-mod kernel_filters;
-mod locality;
-mod names;
-mod odd_rows;
-mod ordered_merge;
-mod ordering;
+mod items;
+mod merge;
 mod outcome;
-mod packet_classes;
-mod packet_key;
-mod packet_rows;
 pub mod packet_task;
-mod peak;
 pub mod pipeline;
-mod places;
-mod processors;
-mod program;
-mod question;
-mod question_worker;
-mod record;
 pub mod records;
-mod row_filter;
-mod row_limit;
-mod row_times;
+mod rows;
 mod run;
-mod session_rows;
-mod skew;
-mod split_run;
-#[cfg(test)]
-mod split_run_tests;
 mod stats;
 pub mod stream;
-mod stream_handler;
-mod subscription;
-mod summed_rows;
 mod sync;
-mod task_rows;
-mod ticked_worker;
-mod timed_merge;
-mod tunnel_names;
-mod tunnel_rows;
-mod units;
-mod values;
-mod vocabulary;
 mod watch;
-mod work_queues;
-mod worker_loop;
-mod worker_output;
-mod worker_parts;
-mod workers;
-mod yielded;
-mod yields;
+mod worker;
 
 // The expansion of `subscribe` names this crate `weir`, also inside of it.
 extern crate self as weir;
 
-pub use connection::COLUMNS as CONNECTION_COLUMNS;
-pub use odd_rows::{odd_columns, odd_counts, odd_events, odd_names};
-pub use row_filter::{RowFields, RowFilter};
-pub use session_rows::Log;
+pub use ask::row_filter::{RowFields, RowFilter};
+pub use flow::connection::COLUMNS as CONNECTION_COLUMNS;
+pub use rows::odd::{odd_columns, odd_counts, odd_events, odd_names};
+pub use rows::session::Log;
 pub use weir_compile::catalog::{RELATIVE_TIME, SAMPLES};
 pub use weir_compile::connection_columns;
 
-pub use compile::{Ask, Compiled, Compiler, Options, Timing};
-pub use connection::{Connection, EndValues, Hosts};
-pub use detail::{Dissector, FieldDetail, ItemDetail, LayerDetail, PacketDetail, PartDetail, shown_value};
+pub use ask::compile::{Ask, Compiled, Compiler, Options, Timing};
+pub use ask::ordering::Ordering;
+pub use ask::packet_key::PacketKey;
+pub use ask::processors::Processors;
+pub use ask::program::Executor;
+pub use ask::question::Question;
+pub use divide::host_pairs::{FlowWatch, HostPairs, PacketPair, longest_timeout};
+pub use divide::packet_classes::{PacketClasses, PacketClassifier};
+pub use engine::of_program::run;
 pub use engine::{
     Callback, Checked, Control, Datum, Engine, EventRow, Every, Frame, Handler, Listed, Needs, Next, Reply,
     RunEnd, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk, TakeItems, Track, TrackPacket,
-    Tracked, WeakControl, run,
+    Tracked, WeakControl,
 };
-pub use events::EventRows;
-pub use flow_inspector::{FlowInspector, InspectedPacket};
-pub use format_packet::Path;
-pub use host_pairs::{FlowWatch, HostPairs, PacketPair, longest_timeout};
-pub use isolation::{CALLBACK_PANICS_MAX, CallbackPanics};
-pub use item::{Bytes, Flow, Item, Notes, Rows, Shape};
-pub use ordering::Ordering;
+pub use explain::detail::{
+    Dissector, FieldDetail, ItemDetail, LayerDetail, PacketDetail, PartDetail, shown_value,
+};
+pub use flow::connection::{Connection, EndValues, Hosts};
+pub use flow::record::ColumnMask;
+pub use handlers::flow_inspector::{FlowInspector, InspectedPacket};
+pub use handlers::isolation::{CALLBACK_PANICS_MAX, CallbackPanics};
+pub use handlers::subscription::Subscription;
+pub use items::item::{Bytes, Flow, Item, Rows};
 pub use outcome::Outcome;
-pub use packet_classes::{PacketClasses, PacketClassifier};
-pub use packet_key::PacketKey;
-pub use packet_rows::PACKET_COLUMNS;
-pub use processors::Processors;
-pub use program::Executor;
-pub use question::Question;
-pub use record::ColumnMask;
+pub use rows::events::EventRows;
+pub use rows::format_packet::Path;
+pub use rows::packet::PACKET_COLUMNS;
+pub use rows::shape::{Notes, Shape};
+pub use rows::tunnel::tunnel_columns;
 pub use stats::{Connections, Stats, Talk, Tally, Volume, path_need, stats_asks};
-pub use subscription::Subscription;
-pub use tunnel_rows::tunnel_columns;
 pub use watch::{Glance, Watch};
 pub use weir_compile::events::EventSet;
 pub use weir_compile::{Need, StackCatalog};

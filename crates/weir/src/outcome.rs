@@ -1,9 +1,7 @@
-//! The outcome of a run, and the receiver of its items.
+//! The outcome of a run.
 
-use crate::compile::Compiled;
-use crate::handlers::Handlers;
-use crate::isolation::CallbackPanics;
-use crate::item::{Item, Shape};
+use crate::handlers::finished::Handlers;
+use crate::handlers::isolation::CallbackPanics;
 use std::time::Duration;
 use weir_engine::counters::Counters;
 use weir_engine::memory::Memory;
@@ -38,28 +36,6 @@ pub struct Outcome {
     pub shares: Vec<u64>,
     /// The counters of the source, with all its parts.
     pub source: SourceStats,
-}
-
-/// Receives the items of a run, and may change the questions during the run.
-pub(crate) trait Changes {
-    /// Receives an item of a question.
-    fn item(&mut self, question: usize, item: Item<'_>);
-
-    /// Whether no questions are left, which ends the run. Called between bursts.
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    /// The next program, with the shapes of its questions; `None`: no change. Called between bursts.
-    fn program(&mut self) -> Option<(Compiled, Vec<Shape>)>;
-
-    /// That program takes over now: all results for the previous questions have been delivered.
-    fn taken_over(&mut self) {}
-
-    /// Memory of the rows that wait to be joined and of what they are joined with, in bytes.
-    fn joined_bytes(&self) -> u64 {
-        0
-    }
 }
 
 impl Outcome {

@@ -1,7 +1,7 @@
 //! Statistics of a capture: packets and bytes per layer, sizes, timing, top talkers.
 
-use crate::connection::Hosts;
-use crate::format_packet::Path;
+use crate::flow::connection::Hosts;
+use crate::rows::format_packet::Path;
 use crate::{Ask, Connection, Item};
 use std::collections::HashMap;
 use std::hash::Hash;

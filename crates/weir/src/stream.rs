@@ -28,8 +28,8 @@
 //! let bytes: u64 = outcome.handlers.of(https).iter().map(|count: &&Count| count.0).sum();
 //! ```
 
-pub use crate::handlers::Handlers;
-pub use crate::stream_handler::{Stream, StreamHandler};
+pub use crate::handlers::finished::Handlers;
+pub use crate::handlers::stream_handler::{Stream, StreamHandler};
 pub use weir_engine::flow::EndReason;
 pub use weir_engine::sequence::{Policies, Policy};
 pub use weir_engine::stream::{

@@ -1,9 +1,9 @@
 //! Aggregates of packets as pipelines: the part of a worker.
 
 use super::shared::Aggregation;
+use crate::ask::question::Question;
 use crate::pipeline::{Feed, PipelineWorker, Times, packet_question};
-use crate::question::Question;
-use crate::values::{Part, Place, fill, words_of};
+use crate::rows::values::{Part, Place, fill, words_of};
 use std::sync::Arc;
 use weir_aggregate::{Aggregator, Counters, Partial, Record};
 use weir_compile::PacketValue;

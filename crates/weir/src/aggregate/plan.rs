@@ -1,10 +1,10 @@
 //! The plan of an aggregate: from its text to words of keys and inputs, and to columns of rows.
 
 use super::shared::{Aggregation, ShownMeasure};
-use crate::compile::Compiler;
-use crate::group_key::{KeyEnds, OF_PACKETS, OF_ROWS};
-use crate::names::{Names, part_of, parts_of};
-use crate::values::{Part, key_type, words_of};
+use crate::ask::compile::Compiler;
+use crate::ask::group_key::{KeyEnds, OF_PACKETS, OF_ROWS};
+use crate::ask::names::{Names, part_of, parts_of};
+use crate::rows::values::{Part, key_type, words_of};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_aggregate::{

@@ -4,7 +4,7 @@ use super::packets::Report;
 use super::rows::RowReader;
 use super::shared::{Aggregation, ShownMeasure};
 use crate::pipeline::{Gather, PipelinePart};
-use crate::values::{Part, write_key};
+use crate::rows::values::{Part, write_key};
 use std::sync::Arc;
 use weir_aggregate::{Aggregator, Counters, Mark, Measured, Merger, Scalar, Value, Window};
 use weir_lang::model::Stack;

@@ -1,7 +1,7 @@
 //! Groups rows: of connections, sessions and events.
 
 use super::shared::Aggregation;
-use crate::values::{Part, Source};
+use crate::rows::values::{Part, Source};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use weir_aggregate::{Record, Texts};

@@ -1,8 +1,8 @@
 //! What workers and receivers of an aggregate share.
 
-use crate::group_key::KeyEnds;
-use crate::record::ColumnMask;
-use crate::values::{Part, Source};
+use crate::ask::group_key::KeyEnds;
+use crate::flow::record::ColumnMask;
+use crate::rows::values::{Part, Source};
 use std::sync::Arc;
 use weir_aggregate::{Buckets, Function, Plan, Seed};
 use weir_lang::aggregate as text;

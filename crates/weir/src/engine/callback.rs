@@ -1,9 +1,9 @@
 //! Callbacks: functions and closures of up to three parameters, each a type of `datum`.
 
-use super::bundle::Bundle;
-use super::datum::{Datum, Needs};
-use crate::isolation::Isolation;
-use crate::item::Item;
+use crate::handlers::bundle::Bundle;
+use crate::handlers::datum::{Datum, Needs};
+use crate::handlers::isolation::Isolation;
+use crate::items::item::Item;
 use crate::outcome::Outcome;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;

@@ -3,8 +3,8 @@
 
 use super::Engine;
 use super::callback::{Callback, TakeItems};
-use crate::question::Question;
-use crate::subscription::Subscription;
+use crate::ask::question::Question;
+use crate::handlers::subscription::Subscription;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

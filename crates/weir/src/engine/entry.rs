@@ -1,16 +1,16 @@
 //! A subscription: its questions, and the delivery of their answers.
 
-use super::bundle::Bundle;
 use super::callback::{Deliver, Next, RunEnd, TakeItems};
-use super::datum::{Needs, Passing};
-use super::track::{Every, MakeTrack, track_store};
-use crate::isolation::{CallbackPanics, Isolation};
-use crate::item::Item;
+use crate::ask::question::Question;
+use crate::handlers::bundle::Bundle;
+use crate::handlers::datum::{Needs, Passing};
+use crate::handlers::isolation::{CallbackPanics, Isolation};
+use crate::handlers::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::handlers::subscription::Subscription;
+use crate::handlers::track::{Every, MakeTrack, track_store};
+use crate::items::item::Item;
 use crate::outcome::Outcome;
 use crate::pipeline::Counts;
-use crate::question::Question;
-use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
-use crate::subscription::Subscription;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_compile::events::EventSet;

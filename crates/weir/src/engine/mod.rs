@@ -37,42 +37,37 @@
 //! keeps state must leave it usable when it panics. After [100](crate::CALLBACK_PANICS_MAX) panics the
 //! callback is not called any more.
 
-mod bundle;
 mod callback;
 mod control;
-mod datum;
 mod entry;
-mod handler;
-mod of_program;
+pub(crate) mod of_program;
+mod receive;
 mod running;
 #[cfg(test)]
 mod tests;
-mod track;
 
-pub use bundle::{EventRow, Frame};
+pub use crate::handlers::bundle::{EventRow, Frame};
+pub use crate::handlers::datum::{Datum, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk};
+pub use crate::handlers::handler::Handler;
+pub use crate::handlers::track::{Every, Track, TrackPacket, Tracked};
 pub use callback::{Callback, Next, Reply, RunEnd, TakeItems};
 pub use control::{Control, Listed, WeakControl};
-pub use datum::{Datum, Needs, Segment, SessionData, SessionsOf, StreamBytes, StreamChunk};
-pub use handler::Handler;
-pub use of_program::run;
-pub use track::{Every, Track, TrackPacket, Tracked};
 
-pub(crate) use handler::ErasedHandler;
-pub(crate) use track::{TrackStore, track_store};
-
-use crate::compile::{Ask, Compiled, Compiler, Options};
-use crate::isolation::{CallbackPanics, Isolation};
-use crate::item::Shape;
+use crate::ask::compile::{Ask, Compiled, Compiler, Options};
+use crate::ask::packet_key::PacketKey;
+use crate::ask::question::Question;
+use crate::handlers::handler;
+use crate::handlers::isolation::{CallbackPanics, Isolation};
+use crate::handlers::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::handlers::stream_handler::StreamHandler;
+use crate::handlers::subscription::Subscription;
 use crate::outcome::Outcome;
-use crate::packet_key::PacketKey;
-use crate::pipeline::{Counts, Operator, Packet, PacketFields, Pipeline, Receive, typed_question};
-use crate::question::Question;
-use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::pipeline::{Counts, Operator, Packet, PacketFields, Pipeline, typed_question};
+use crate::rows::shape::Shape;
 use crate::run::run_changing;
-use crate::stream_handler::StreamHandler;
-use crate::subscription::Subscription;
 use control::Requests;
 use entry::Entry;
+use receive::Receive;
 use running::Running;
 use std::sync::{Arc, Mutex};
 use weir_engine::question_losses::QuestionLosses;

@@ -3,10 +3,11 @@
 use super::Engine;
 use super::callback::{Next, TakeItems};
 use super::entry::Entry;
-use crate::compile::{Compiled, Compiler};
-use crate::item::{Item, Shape};
+use crate::ask::compile::{Compiled, Compiler};
+use crate::ask::question::Question;
+use crate::items::item::Item;
 use crate::outcome::Outcome;
-use crate::question::Question;
+use crate::rows::shape::Shape;
 use std::cell::RefCell;
 use weir_packet::Source;
 

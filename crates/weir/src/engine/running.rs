@@ -4,10 +4,11 @@
 use super::callback::Next;
 use super::control::{Done, Request};
 use super::{Engine, Owner};
-use crate::compile::Compiled;
-use crate::item::{Item, Shape};
-use crate::outcome::Changes;
-use crate::subscription::Subscription;
+use crate::ask::compile::Compiled;
+use crate::handlers::subscription::Subscription;
+use crate::items::item::Item;
+use crate::merge::changes::Changes;
+use crate::rows::shape::Shape;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use weir_lang::diag::Diagnostics;
 

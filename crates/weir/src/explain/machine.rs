@@ -1,7 +1,7 @@
 //! Shows the states of a connection that its questions need, out of probe, parse, track and over. The states
 //! follow from the needs of the questions; no one declares them.
 
-use crate::compile::Compiled;
+use crate::ask::compile::Compiled;
 use weir_engine::plan::{Plan, Want};
 use weir_ir::graph::{Graph, TableDecl, Terminator};
 use weir_sessions::ProtocolSet;

@@ -1,11 +1,11 @@
 //! Explains why a packet matches or not: layer by layer, with the deciding bytes.
 //!
-//! The layers and fields come from the packet's [detail](crate::detail). Whether a predicate holds is the
+//! The layers and fields come from the packet's [detail](super::detail). Whether a predicate holds is the
 //! answer of a small program, compiled like any question.
 
-use super::{line, predicates};
-use crate::compile::Compiled;
-use crate::detail::{Dissector, PacketDetail, clipped};
+use super::detail::{Dissector, PacketDetail, clipped};
+use super::lines::{line, predicates};
+use crate::ask::compile::Compiled;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -344,7 +344,7 @@ impl Asked<'_> {
             let seen = layer.field(field);
             let text = seen.map_or(String::new(), |seen| {
                 let value = self.dissector.value(layer.layer, seen, self.burst.data(0));
-                crate::detail::shown_value(&value, BYTES_MAX)
+                crate::explain::detail::shown_value(&value, BYTES_MAX)
             });
             let number = seen.map_or(0, |seen| seen.words[1]);
             Seen { field, number, text, bytes: seen.map_or(0..0, |seen| seen.bytes.clone()) }

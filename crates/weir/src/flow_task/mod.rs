@@ -6,12 +6,10 @@
 //! the packet itself. [`FlowQuestions`] are the questions behind a task: they decide which sessions are
 //! parsed, and whether streams are reassembled.
 //!
-//! * `question`: the questions.  `task`: the task on a worker.
+//! * `question`: the questions. The task on a worker is in `handlers/flow_task.rs`.
 
 mod question;
-mod task;
 
+pub use crate::handlers::flow_task::{FlowPacket, FlowTask, LoosePacket, TaskFlow, TaskSession};
 pub use question::{CONDITIONS_MAX, EVENTS_MAX, FlowQuestions};
-pub(crate) use task::FlowWorker;
-pub use task::{FlowPacket, FlowTask, LoosePacket, TaskFlow, TaskSession};
 pub use weir_engine::FlowRef;

@@ -1,13 +1,13 @@
 //! The questions behind a task.
 
-use super::task::{Conditions, FlowTask, FlowWorker};
-use crate::compile::{Ask, Compiler};
-use crate::events::EventRows;
-use crate::item::Shape;
-use crate::names::{Names, part_of};
-use crate::question::Question;
-use crate::question_worker::{MakeQuestionWorker, QuestionWorker};
-use crate::values::{Part, Source, value_list, words_of};
+use crate::ask::compile::{Ask, Compiler};
+use crate::ask::names::{Names, part_of};
+use crate::ask::question::Question;
+use crate::handlers::flow_task::{Conditions, FlowTask, FlowWorker};
+use crate::handlers::question_worker::{MakeQuestionWorker, QuestionWorker};
+use crate::rows::events::EventRows;
+use crate::rows::shape::Shape;
+use crate::rows::values::{Part, Source, value_list, words_of};
 use std::sync::Arc;
 use weir_compile::{Need, TuplePart, ValueOf};
 use weir_engine::plan::Want;

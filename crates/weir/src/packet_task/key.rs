@@ -3,9 +3,9 @@
 //! Numbers have as many bytes as they need. Addresses of either version have 4 bytes if all of the key are of
 //! IPv4: such keys are in a table of their own. The last bytes say which fields the packet has.
 
-use crate::group_key::{GroupKey, KeyEnds};
-use crate::names::Names;
-use crate::values::{Part, Source, words_of};
+use crate::ask::group_key::{GroupKey, KeyEnds};
+use crate::ask::names::Names;
+use crate::rows::values::{Part, Source, words_of};
 use weir_compile::{TuplePart, ValueOf};
 use weir_lang::aggregate::Key;
 use weir_lang::diag::Diagnostics;

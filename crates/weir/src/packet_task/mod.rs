@@ -11,7 +11,7 @@ mod key;
 mod values;
 mod worker;
 
-pub use crate::task_rows::TaskRows;
+pub use crate::items::task_rows::TaskRows;
 pub use key::{KeyField, KeyLayout, KeyTable};
 pub use values::{TaskField, TaskValues};
 pub use worker::{PacketTask, TaskPacket};

@@ -1,9 +1,9 @@
 //! The fields that a task names, and the key of its packets.
 
 use super::key::{KeyLayout, name_of};
-use crate::compile::Compiler;
-use crate::names::{Names, keys_of, part_of};
-use crate::values::{Part, Source};
+use crate::ask::compile::Compiler;
+use crate::ask::names::{Names, keys_of, part_of};
+use crate::rows::values::{Part, Source};
 use weir_compile::{TuplePart, ValueOf};
 use weir_lang::aggregate::Key;
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};

@@ -1,11 +1,12 @@
 //! A task on a worker.
 
 use super::values::TaskValues;
-use crate::pipeline::{WorkerPipeline, packet_question};
-use crate::question::Question;
-use crate::task_rows::TaskRows;
-use crate::values::{Part, Place, fill};
-use crate::yields::{RowPlace, Yields};
+use crate::ask::question::Question;
+use crate::handlers::worker_pipeline::WorkerPipeline;
+use crate::items::task_rows::TaskRows;
+use crate::items::yields::{RowPlace, Yields};
+use crate::pipeline::packet_question;
+use crate::rows::values::{Part, Place, fill};
 use std::borrow::Cow;
 use std::sync::Arc;
 use weir_compile::PacketValue;

@@ -2,11 +2,11 @@
 
 use super::question::packet_question;
 use super::worker::{Feed, PipelineWorker, Times};
-use crate::compile::Compiler;
-use crate::isolation::Isolation;
-use crate::names::{Names, part_of};
-use crate::question::Question;
-use crate::values::{Part, Place, fill, words_of};
+use crate::ask::compile::Compiler;
+use crate::ask::names::{Names, part_of};
+use crate::ask::question::Question;
+use crate::handlers::isolation::Isolation;
+use crate::rows::values::{Part, Place, fill, words_of};
 use std::marker::PhantomData;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_compile::PacketValue;

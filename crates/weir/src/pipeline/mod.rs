@@ -31,20 +31,16 @@
 //! with others. [Aggregates](crate::aggregate) are such pipelines. [Records](crate::records) have the same
 //! place on workers, with a table of their own, because they write rows directly.
 
-mod erased;
 mod fields;
 mod gather;
 mod question;
-mod receive;
 mod worker;
 
+pub use crate::items::pipeline_part::PipelinePart;
 pub use fields::{FieldValue, Packet, PacketFields};
-pub use gather::PipelinePart;
 pub use weir_pipeline::*;
 
-pub(crate) use erased::WorkerPipeline;
 pub(crate) use fields::typed_question;
 pub(crate) use gather::Gather;
 pub(crate) use question::packet_question;
-pub(crate) use receive::Receive;
 pub(crate) use worker::{Feed, PipelineWorker, Times};

@@ -1,11 +1,11 @@
 //! The question behind a pipeline.
 
-use super::erased::WorkerPipeline;
-use crate::compile::Ask;
-use crate::item::Shape;
-use crate::question::Question;
-use crate::question_worker::QuestionWorker;
-use crate::values::{Part, value_list};
+use crate::ask::compile::Ask;
+use crate::ask::question::Question;
+use crate::handlers::question_worker::QuestionWorker;
+use crate::handlers::worker_pipeline::WorkerPipeline;
+use crate::rows::shape::Shape;
+use crate::rows::values::{Part, value_list};
 use std::sync::Arc;
 use weir_compile::Need;
 use weir_engine::plan::Want;

@@ -1,11 +1,11 @@
 //! The part of a pipeline on a worker.
 
-use super::erased::WorkerPipeline;
-use super::gather::PipelinePart;
-use crate::isolation::Isolation;
-use crate::item::Item;
-use crate::yielded::Yielded;
-use crate::yields::{RowPlace, Yields};
+use crate::handlers::isolation::Isolation;
+use crate::handlers::worker_pipeline::WorkerPipeline;
+use crate::items::item::Item;
+use crate::items::pipeline_part::PipelinePart;
+use crate::items::yielded::Yielded;
+use crate::items::yields::{RowPlace, Yields};
 use std::sync::Mutex;
 use weir_compile::PacketValue;
 use weir_engine::subscriber::SeenPacket;

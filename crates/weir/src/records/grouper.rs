@@ -1,10 +1,10 @@
 //! Groups the packets of a worker, and keeps the lists of each group.
 
 use super::shared::{Feature, PacketRecords};
-use crate::group_key::GroupKey;
-use crate::pipeline::WorkerPipeline;
-use crate::values::{Part, Place, fill, words_of, write_key};
-use crate::yields::{RowPlace, Yields};
+use crate::ask::group_key::GroupKey;
+use crate::handlers::worker_pipeline::WorkerPipeline;
+use crate::items::yields::{RowPlace, Yields};
+use crate::rows::values::{Part, Place, fill, words_of, write_key};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use weir_compile::PacketValue;

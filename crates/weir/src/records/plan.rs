@@ -2,12 +2,12 @@
 
 use super::grouper::RecordGrouper;
 use super::shared::{Feature, PacketRecords, RecordLimits};
-use crate::compile::Compiler;
-use crate::group_key::GroupKey;
-use crate::names::{Names, keys_of, part_of};
+use crate::ask::compile::Compiler;
+use crate::ask::group_key::GroupKey;
+use crate::ask::names::{Names, keys_of, part_of};
+use crate::ask::question::Question;
 use crate::pipeline::packet_question;
-use crate::question::Question;
-use crate::values::{key_type, words_of};
+use crate::rows::values::{key_type, words_of};
 use std::sync::Arc;
 use weir_lang::aggregate::{End, Key};
 use weir_lang::diag::{Diagnostic, Diagnostics, Sources};

@@ -1,7 +1,7 @@
 //! What the workers of a question for records share.
 
-use crate::group_key::GroupKey;
-use crate::values::Part;
+use crate::ask::group_key::GroupKey;
+use crate::rows::values::Part;
 use weir_packet::Column;
 
 /// When a record is complete, and what it holds.

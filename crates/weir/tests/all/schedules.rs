@@ -4,7 +4,7 @@
 //! together with the schedule (`shuttle::replay` repeats it).
 
 #[allow(dead_code)]
-#[path = "../../src/work_queues.rs"]
+#[path = "../../src/worker/work_queues.rs"]
 mod work_queues;
 
 use self::work_queues::{BATCHES_MAX, BatchWorker, EndAll, WorkQueues};

@@ -10,11 +10,12 @@ mod track;
 
 use super::*;
 use crate::CALLBACK_PANICS_MAX;
-use crate::compile::QUESTIONS_MAX;
+use crate::ask::compile::QUESTIONS_MAX;
+use crate::handlers::datum;
+use crate::handlers::stream_handler::erased;
 use crate::io::CaptureReader;
-use crate::item::{Flow, Item};
-use crate::outcome::Changes;
-use crate::stream_handler::erased;
+use crate::items::item::{Flow, Item};
+use crate::merge::changes::Changes;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Mutex;
