@@ -2,8 +2,9 @@
 //!
 //! [`source`] reads capture files (pcap in all its dialects, pcapng; plain, gzip, zstd or lz4) as bursts of
 //! packets in shared blocks. [`sink`] writes rows (a table for a terminal, JSON lines, CSV, Parquet …) and
-//! packets (pcap, pcapng); [`outlet`] is the thread of an output. [`tcp`] are captures over TCP connections,
-//! [`udp`] packets over UDP. This crate knows no protocols: those belong to the engine and the language.
+//! packets (pcap, pcapng); [`outlet`] is the thread of an output. [`packed`] writes and reads rows in a
+//! compact binary form. [`tcp`] are captures over TCP connections, [`udp`] packets over UDP. This crate
+//! knows no protocols: those belong to the engine and the language.
 //!
 //! Read [`source::CaptureReader`] first, then `source/window.rs` (reading bytes into blocks), then
 //! `source/pcap.rs` (finding packets in them).
@@ -13,6 +14,7 @@
 extern crate self as weir_io;
 
 pub mod outlet;
+pub mod packed;
 pub mod sink;
 pub mod source;
 mod sync;

@@ -1,10 +1,10 @@
-//! Parquet, Arrow and packed rows. Crates of their own implement them: the first two because of their
-//! dependencies, the last so that programs can read its files without the rest.
+//! Parquet, Arrow and packed rows. A crate of its own implements the first two, because of their
+//! dependencies. The module `packed` implements the last, with a reader.
 
 use super::{Options, Out, Written};
+use crate::packed::PackedSink;
 use std::fs::File;
 use weir_columns::{ArrowMessages, ArrowSink, ParquetSink, TakeMessage};
-use weir_packed::PackedSink;
 use weir_packet::RowSink;
 
 pub use weir_columns::complete_parquet;

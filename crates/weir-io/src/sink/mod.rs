@@ -82,7 +82,7 @@ formats! {
     Eve, "eve", eve::Eve::new, "A JSON object per event, as Suricata's EVE: connections and sessions.";
     Parquet, "parquet", columns::parquet, "Typed columns in a file: dictionaries, zstd.";
     Arrow, "arrow", columns::arrow, "Typed columns in a stream: Arrow's IPC format.";
-    Packed, "packed", columns::packed, "A compact binary form that describes itself, for the crate weir-packed.";
+    Packed, "packed", columns::packed, "A compact binary form that describes itself, for the crate weir-io.";
 }
 
 /// Like [`create`], for an empty regular file. The file is readable at all times, up to the last complete

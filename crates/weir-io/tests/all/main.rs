@@ -1,7 +1,8 @@
-//! Outputs, their threads under many schedules, and the shared captures. One program, so that the crate is
-//! linked once.
+//! Outputs, their threads under many schedules, packed rows, and the shared captures. One program, so that
+//! the crate is linked once.
 
 mod outlet;
+mod packed;
 mod schedules;
 mod traces;
 

@@ -140,7 +140,7 @@ fn a_directory_has_a_file_for_each_hour() {
 fn packed_rows_are_those_of_other_formats() {
     let bytes = weir(&["records", "-r", &file(), "--format", "packed"]).stdout;
     let json = weir(&["records", "-r", &file(), "--format", "json"]).stdout;
-    let mut reader = weir_packed::Reader::new(&bytes[..]).unwrap();
+    let mut reader = weir::io::packed::Reader::new(&bytes[..]).unwrap();
     let names: Vec<String> = reader.columns().iter().map(|column| column.name.to_string()).collect();
     let (iat, len) =
         (names.iter().position(|name| name == "iat"), names.iter().position(|name| name == "len"));
@@ -171,7 +171,7 @@ fn packed_rows_are_those_of_other_formats() {
     let rows = text(&weir(&[sessions[0], &["json"]].concat()).stdout);
     let packed = weir(&[sessions[0], &["packed"]].concat()).stdout;
     let present = rows.lines().map(|line| serde_json::from_str::<serde_json::Map<_, _>>(line).unwrap().len());
-    let mut reader = weir_packed::Reader::new(&packed[..]).unwrap();
+    let mut reader = weir::io::packed::Reader::new(&packed[..]).unwrap();
     let mut stored = 0;
     while let Some(batch) = reader.read().unwrap() {
         stored += batch.iter().flat_map(|row| row.iter()).filter(|cell| cell.is_present()).count();

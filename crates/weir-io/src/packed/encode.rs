@@ -1,12 +1,12 @@
 //! Columns as bytes.
 
-use crate::mode;
+use super::form::mode;
 use std::net::IpAddr;
 use weir_packet::{Batch, Cell, ValueType};
 
 /// Appends a number in groups of seven bits, the lowest first; all bytes but the last have their highest bit
 /// set (LEB128).
-pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -15,7 +15,7 @@ pub(crate) fn push_number(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Appends bytes after their number.
-pub(crate) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     push_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
@@ -31,7 +31,7 @@ fn folded(difference: u64) -> u64 {
 }
 
 /// Appends the cells of a column: their presence, then the values of those that are present.
-pub(crate) fn push_column(out: &mut Vec<u8>, batch: &Batch, column: usize, value_type: ValueType) {
+pub(super) fn push_column(out: &mut Vec<u8>, batch: &Batch, column: usize, value_type: ValueType) {
     let stored = batch.column(column);
     let absent = if stored.is_none() { batch.rows() } else { 0 };
     let cells = || stored.clone().into_iter().flatten().chain(std::iter::repeat_n(Cell::Absent, absent));
@@ -62,7 +62,7 @@ pub(crate) fn push_column(out: &mut Vec<u8>, batch: &Batch, column: usize, value
 }
 
 /// Whether a column of this type stores the cell. Columns of text store all values.
-pub(crate) fn is_stored(cell: Cell<'_>, value_type: ValueType) -> bool {
+pub(super) fn is_stored(cell: Cell<'_>, value_type: ValueType) -> bool {
     match value_type {
         // Text that is no UTF-8 comes as bytes.
         ValueType::Text => true,

@@ -1,5 +1,6 @@
 //! Why reading ended.
 
+use super::form::VERSION;
 use std::{fmt, io};
 
 /// Why reading ended.
@@ -30,7 +31,7 @@ impl fmt::Display for ReadError {
         match self {
             Self::NotPacked => write!(f, "these are no packed rows: the first bytes are others"),
             Self::Version(version) => {
-                write!(f, "packed rows of version {version}: this reader knows version {}", crate::VERSION)
+                write!(f, "packed rows of version {version}: this reader knows version {}", VERSION)
             }
             Self::Damaged { at, what } => write!(f, "byte {at}: the block is damaged: {what}"),
             Self::Truncated { at } => write!(f, "byte {at}: the input ends within this block"),

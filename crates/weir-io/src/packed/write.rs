@@ -1,7 +1,7 @@
 //! The writer.
 
-use crate::encode::{is_stored, push_bytes, push_column, push_number};
-use crate::{COLUMNS, ELEMENTS_MAX, END, MAGIC, ROWS, ROWS_MAX, TYPES, VERSION, WRITTEN_BYTES};
+use super::encode::{is_stored, push_bytes, push_column, push_number};
+use super::form::{COLUMNS, ELEMENTS_MAX, END, MAGIC, ROWS, ROWS_MAX, TYPES, VERSION, WRITTEN_BYTES};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::ops::Range;

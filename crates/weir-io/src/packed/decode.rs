@@ -1,35 +1,35 @@
 //! Bytes as columns. Every length is checked before memory is taken for it.
 
-use crate::mode;
+use super::form::mode;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::{Cell, RowWriter, Texts, Timestamp, ValueType};
 
 /// What is wrong with a block.
-pub(crate) type Wrong = &'static str;
+pub(super) type Wrong = &'static str;
 
 const SHORT: Wrong = "a value ends after the block";
 
 /// The bytes of a block that are not read yet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bytes<'a>(pub &'a [u8]);
+pub(super) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Wrong> {
+    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Wrong> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(SHORT)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Wrong> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Wrong> {
         self.take(N)?.try_into().map_err(|_| SHORT)
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, Wrong> {
+    pub(super) fn byte(&mut self) -> Result<u8, Wrong> {
         Ok(self.array::<1>()?[0])
     }
 
     /// A number in groups of seven bits.
-    pub(crate) fn number(&mut self) -> Result<u64, Wrong> {
+    pub(super) fn number(&mut self) -> Result<u64, Wrong> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -46,25 +46,25 @@ impl<'a> Bytes<'a> {
     }
 
     /// The number of elements that follow, each of at least one byte.
-    pub(crate) fn count(&mut self) -> Result<usize, Wrong> {
+    pub(super) fn count(&mut self) -> Result<usize, Wrong> {
         let count = self.number()?;
         usize::try_from(count).ok().filter(|count| *count <= self.0.len()).ok_or(SHORT)
     }
 
     /// Bytes after their number.
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Wrong> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Wrong> {
         let count = self.count()?;
         self.take(count)
     }
 
-    pub(crate) fn text(&mut self) -> Result<&'a str, Wrong> {
+    pub(super) fn text(&mut self) -> Result<&'a str, Wrong> {
         std::str::from_utf8(self.bytes()?).map_err(|_| "a text is no UTF-8")
     }
 }
 
 /// Room for lists, and the number of elements that the lists of a block may still have.
 #[derive(Debug)]
-pub(crate) struct Lists {
+pub(super) struct Lists {
     pub numbers: Vec<u64>,
     pub texts: Vec<String>,
     pub elements: usize,
@@ -72,7 +72,7 @@ pub(crate) struct Lists {
 
 /// The values of a column, in the order of the rows.
 #[derive(Debug)]
-pub(crate) struct Column<'a> {
+pub(super) struct Column<'a> {
     value_type: ValueType,
     /// Bits of the rows that have a value; `None`: all.
     present: Option<&'a [u8]>,
@@ -93,7 +93,7 @@ fn bit(bits: &[u8], index: usize) -> bool {
 
 impl<'a> Column<'a> {
     /// The values of these bytes.
-    pub(crate) fn new(bytes: &'a [u8], value_type: ValueType, rows: usize) -> Result<Self, Wrong> {
+    pub(super) fn new(bytes: &'a [u8], value_type: ValueType, rows: usize) -> Result<Self, Wrong> {
         let mut bytes = Bytes(bytes);
         let present = match bytes.byte()? {
             0 => Some(bytes.take(rows.div_ceil(8))?),
@@ -132,7 +132,7 @@ impl<'a> Column<'a> {
     }
 
     /// Writes the value of the next row.
-    pub(crate) fn write(&mut self, row: &mut RowWriter<'_>, lists: &mut Lists) -> Result<(), Wrong> {
+    pub(super) fn write(&mut self, row: &mut RowWriter<'_>, lists: &mut Lists) -> Result<(), Wrong> {
         let Lists { numbers, texts, elements } = lists;
         let at = self.row;
         self.row += 1;
@@ -181,7 +181,7 @@ impl<'a> Column<'a> {
     }
 
     /// Checks that all bytes were values.
-    pub(crate) fn end(&self) -> Result<(), Wrong> {
+    pub(super) fn end(&self) -> Result<(), Wrong> {
         if self.bytes.0.is_empty() { Ok(()) } else { Err("bytes follow the last value of a column") }
     }
 }

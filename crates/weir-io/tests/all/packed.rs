@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_packed::{PackedSink, ReadError, Reader};
+use weir_io::packed::{PackedSink, ReadError, Reader};
 use weir_packet::{Batch, Column, RowSink, Timestamp, Value, ValueType};
 
 fn columns() -> Vec<Column> {
@@ -203,7 +203,7 @@ fn lists_of_a_block_are_bounded() {
     bytes.truncate(bytes.len() - 6);
     let start = bytes.len();
     // One row with a list of more empty texts than a block may have.
-    let count = weir_packed::ELEMENTS_MAX + 1;
+    let count = weir_io::packed::ELEMENTS_MAX + 1;
     let number = |mut number: usize| {
         let mut out = vec![];
         while number >= 0x80 {

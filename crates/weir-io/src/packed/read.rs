@@ -1,9 +1,10 @@
 //! The reader.
 
-use crate::decode::{Bytes, Column as Decoder, Lists, Wrong};
-use crate::{
-    BLOCK_BYTES_MAX, CELLS_MAX, COLUMNS, COLUMNS_MAX, ELEMENTS_MAX, END, MAGIC, ROWS, ROWS_MAX, ReadError,
-    TYPES, VERSION,
+use super::decode::{Bytes, Column as Decoder, Lists, Wrong};
+use super::error::ReadError;
+use super::form::{
+    BLOCK_BYTES_MAX, CELLS_MAX, COLUMNS, COLUMNS_MAX, ELEMENTS_MAX, END, MAGIC, ROWS, ROWS_MAX, TYPES,
+    VERSION,
 };
 use std::io::{self, Read};
 use weir_packet::{Batch, Column};
