@@ -348,7 +348,7 @@ fn clickhouse_user() -> Option<User> {
 #[cfg(feature = "kafka")]
 fn kafka(brokers: &str, topic: &str) -> Result<Box<dyn Peer>, Failure> {
     let (brokers, name) = (brokers.to_string(), topic.to_string());
-    Ok(Box::new(weir_kafka::Kafka::new(weir_kafka::Topic { brokers, name })))
+    Ok(Box::new(weir_export::Kafka::new(weir_export::kafka::Topic { brokers, name })))
 }
 
 /// No topic: the client of Kafka is not compiled in.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir::packet::{DropReason, SourceStats};
 use weir::{Glance, Watch};
-use weir_otlp::Exports;
+use weir_export::otlp::Exports;
 
 /// What the page appends to names.
 const ENDINGS: [&str; 6] = ["_total", "_count", "_sum", "_bucket", "_info", "_created"];

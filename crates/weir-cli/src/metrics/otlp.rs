@@ -11,7 +11,7 @@ use crate::spec::QuestionSpec;
 use std::collections::BTreeSet;
 use std::time::Duration;
 #[cfg(any(feature = "otlp", test))]
-use weir_otlp::{Buckets, Metric, Point, Points};
+use weir_export::otlp::{Buckets, Metric, Point, Points};
 
 /// The port of collectors for OTLP over gRPC.
 const PORT: u16 = 4317;
@@ -50,7 +50,7 @@ pub fn instance(specs: &[QuestionSpec]) -> String {
 /// The thread that sends metrics until the end of the run.
 pub struct Sending {
     #[cfg(feature = "otlp")]
-    exporter: weir_otlp::Exporter,
+    exporter: weir_export::otlp::Exporter,
 }
 
 impl Sending {
@@ -65,7 +65,7 @@ impl Sending {
         instance: String,
         metrics: Metrics,
     ) -> Result<Self, Failure> {
-        use weir_otlp::{Event, Exporter, Resource, Settings};
+        use weir_export::otlp::{Event, Exporter, Resource, Settings};
         let settings = Settings {
             authority: collector.to_string(),
             interval,

@@ -185,7 +185,7 @@ fn a_collector_reads_what_the_row_says() {
     let (_, icmp) = &records[1];
     assert_eq!(icmp[&(0, 139)], [128, 0]);
     assert_eq!((icmp[&(0, 27)].len(), icmp[&(0, 136)][0]), (16, 1));
-    assert_eq!(icmp[&(0, 96)], []);
+    assert!(icmp[&(0, 96)].is_empty());
     assert!(!icmp.contains_key(&(0, 7)) && !icmp.contains_key(&(0, 6)));
     // Unreachable, host.
     assert_eq!(records[2].1[&(0, 32)], [3, 1]);

@@ -60,7 +60,7 @@ fn messages_come_in_order_and_stay_until_they_are_acknowledged() {
     for _ in 0..40 {
         spool.acknowledge().unwrap();
     }
-    assert_eq!(spool.waiting_rows(), (41..101).sum::<u32>().into());
+    assert_eq!(spool.waiting_rows(), (41..101).sum::<u64>());
     spool.rewind();
     assert_eq!(read(&mut spool), (41..101).collect::<Vec<_>>());
     // The reader goes on where it was when more comes.

@@ -1,7 +1,7 @@
 //! Messages of OTLP: `opentelemetry/proto/metrics/v1/metrics.proto`.
 
-use crate::metric::{Buckets, Metric, Point, Points};
-use crate::report::Resource;
+use super::metric::{Buckets, Metric, Point, Points};
+use super::report::Resource;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};

@@ -4,7 +4,7 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use prost::Message;
 use std::time::Duration;
-use weir_otlp::{Metric, Point, Points, Resource, requests};
+use weir_export::otlp::{Metric, Point, Points, Resource, requests};
 
 /// The default limit of gRPC.
 const RECEIVED_MAX: usize = 4 << 20;

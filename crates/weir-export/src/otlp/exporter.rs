@@ -1,9 +1,9 @@
 //! The thread that sends metrics.
 
-use crate::message;
-use crate::metric::Metric;
-use crate::report::{Event, Exports, Resource, Settings};
-use crate::retry::{printable, wait};
+use super::message;
+use super::metric::Metric;
+use super::report::{Event, Exports, Resource, Settings};
+use super::retry::{printable, wait};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use std::future::poll_fn;
 use std::io;

@@ -64,7 +64,7 @@ impl Exports {
     }
 }
 
-#[cfg(feature = "client")]
+#[cfg(feature = "otlp")]
 impl Exports {
     pub(crate) fn add_accepted(&self) {
         self.accepted.fetch_add(1, Ordering::Relaxed);

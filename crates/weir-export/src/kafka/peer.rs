@@ -8,7 +8,10 @@
 //! A process that is killed with a spool sends the messages again that it did not know to be stored, and
 //! another producer's messages are new ones to the broker. Their headers `run` and `sequence` identify them.
 
-use crate::context::{Report, Reports};
+use super::context::{Report, Reports};
+use crate::batches::Batch;
+use crate::carrier::{Connection, Interruption, Peer, Standing};
+use crate::message::Message;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -17,7 +20,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
-use weir_export::{Batch, Connection, Interruption, Message, Peer, Standing};
 
 /// Messages and bytes that are taken and not acknowledged, at most.
 const IN_FLIGHT_MAX: usize = 64;
