@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use weir::packet::{Cell, Column, RowWriter, Texts, ValueType};
 use weir::sessions::Field;
 use weir::{FlowInspector, InspectedPacket, Item, Question, RowFields, RowFilter, RunEnd};
-use weir_ndpi::{Detector, FLOW_BYTES, Flow, Name, Transport};
+use weir_libraries::ndpi::{Detector, FLOW_BYTES, Flow, Name, Transport};
 
 /// The columns that nDPI adds, and their names in filters.
 const FIELDS: &[Field] = &[

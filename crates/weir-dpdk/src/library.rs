@@ -2,11 +2,10 @@
 #![allow(unsafe_code)]
 
 use crate::Error;
-use libloading::Library;
-use std::error::Error as _;
-use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::ffi::{OsString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use weir_libraries::{Library, LoadError};
 
 /// The file of the plug-in.
 pub const FILE: &str = "libweir_dpdk.so";
@@ -124,32 +123,29 @@ fn place(variable: Option<OsString>) -> PathBuf {
     }
 }
 
+impl From<LoadError> for Error {
+    fn from(why: LoadError) -> Self {
+        Self::Missing(why.explained(|cause| {
+            // The plug-in is there, and a library that it needs is not.
+            let remedy = match cause.contains("librte_") && !cause.starts_with(FILE) {
+                true => "install DPDK, in Debian: apt-get install dpdk".to_string(),
+                false => format!("build it, {BUILD}; or name it in ${VARIABLE}"),
+            };
+            format!("{cause}: {remedy}")
+        }))
+    }
+}
+
 /// Loads the plug-in from this file.
 pub(crate) fn load(file: &Path) -> Result<Functions, Error> {
-    // A library needs the C library that it was linked with, and a static program has another one, or another
-    // version: it would crash.
-    if cfg!(target_feature = "crt-static") {
-        return Err(Error::Missing(format!("{}: a static weir loads no libraries", file.display())));
-    }
-    let missing = |why: libloading::Error| {
-        // The message of the system's loader is the source of the crate's error.
-        let cause = why.source().map_or_else(|| why.to_string(), |cause| cause.to_string());
-        // The plug-in is there, and a library that it needs is not.
-        let remedy = match cause.contains("librte_") && !cause.starts_with(FILE) {
-            true => "install DPDK, in Debian: apt-get install dpdk".to_string(),
-            false => format!("build it, {BUILD}; or name it in ${VARIABLE}"),
-        };
-        Error::Missing(format!("{cause}: {remedy}"))
-    };
     // SAFETY: loading runs the constructors of DPDK's libraries, which register log types and tail queues,
-    // and have no preconditions. Whoever controls the loader's search path controls the code of every library
-    // in the process.
-    let library = unsafe { Library::new(file) }.map_err(missing)?;
+    // and have no preconditions.
+    let library = unsafe { Library::load(file) }?;
     // SAFETY: the types are those of the functions with these names in this version of the header. The
     // version is checked before any other function is called, and `weir_dpdk_version` has this type in all
     // versions.
     unsafe {
-        let version: unsafe extern "C" fn() -> u32 = *library.get(c"weir_dpdk_version").map_err(missing)?;
+        let version: unsafe extern "C" fn() -> u32 = library.function(c"weir_dpdk_version")?;
         let version = version();
         if version != VERSION {
             return Err(Error::Missing(format!(
@@ -157,23 +153,21 @@ pub(crate) fn load(file: &Path) -> Result<Functions, Error> {
                 file.display()
             )));
         }
-        let release: unsafe extern "C" fn() -> *const c_char =
-            *library.get(c"weir_dpdk_release").map_err(missing)?;
         Ok(Functions {
-            release: CStr::from_ptr(release()).to_string_lossy().into_owned(),
-            start: *library.get(c"weir_dpdk_start").map_err(missing)?,
-            take_log: *library.get(c"weir_dpdk_take_log").map_err(missing)?,
-            call: *library.get(c"weir_dpdk_call").map_err(missing)?,
-            attach: *library.get(c"weir_dpdk_attach").map_err(missing)?,
-            open: *library.get(c"weir_dpdk_open").map_err(missing)?,
-            receive: *library.get(c"weir_dpdk_receive").map_err(missing)?,
-            release_packets: *library.get(c"weir_dpdk_release_packets").map_err(missing)?,
-            count: *library.get(c"weir_dpdk_count").map_err(missing)?,
-            link: *library.get(c"weir_dpdk_link").map_err(missing)?,
-            add_rule: *library.get(c"weir_dpdk_add_rule").map_err(missing)?,
-            remove_rules: *library.get(c"weir_dpdk_remove_rules").map_err(missing)?,
-            count_rule: *library.get(c"weir_dpdk_count_rule").map_err(missing)?,
-            close: *library.get(c"weir_dpdk_close").map_err(missing)?,
+            release: library.text(c"weir_dpdk_release")?,
+            start: library.function(c"weir_dpdk_start")?,
+            take_log: library.function(c"weir_dpdk_take_log")?,
+            call: library.function(c"weir_dpdk_call")?,
+            attach: library.function(c"weir_dpdk_attach")?,
+            open: library.function(c"weir_dpdk_open")?,
+            receive: library.function(c"weir_dpdk_receive")?,
+            release_packets: library.function(c"weir_dpdk_release_packets")?,
+            count: library.function(c"weir_dpdk_count")?,
+            link: library.function(c"weir_dpdk_link")?,
+            add_rule: library.function(c"weir_dpdk_add_rule")?,
+            remove_rules: library.function(c"weir_dpdk_remove_rules")?,
+            count_rule: library.function(c"weir_dpdk_count_rule")?,
+            close: library.function(c"weir_dpdk_close")?,
             _library: library,
         })
     }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::mem;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
-use weir_vectorscan::{LITERALS_MAX, Literal};
+use weir_libraries::vectorscan::{LITERALS_MAX, Literal};
 
 /// The most bytes from the start of a match to the end of a needle in that match. The table therefore
 /// processes this many bytes before each needle, and as many before the end of each piece.

@@ -3,15 +3,15 @@
 //! The prefilter runs only while no match is in progress, and skips only bytes that are in no match. The
 //! table decides everything else (matches, their starts, the time of their report), so a prefilter changes
 //! only the run time. There are two: [`Prefilter`] searches the next of a few literals that all matches begin
-//! with; [`weir_vectorscan`] searches all literals near the start of matches (`needles`) in a piece, and
-//! supports many more of them.
+//! with; [`weir_libraries::vectorscan`] searches all literals near the start of matches (`needles`) in a
+//! piece, and supports many more of them.
 
 use std::ops::Range;
 
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::{MatchKind, Span};
 use regex_syntax::hir::Hir;
-use weir_vectorscan::{Database, SCAN_BYTES_MIN, Scanner};
+use weir_libraries::vectorscan::{Database, SCAN_BYTES_MIN, Scanner};
 
 use crate::needles::Needles;
 

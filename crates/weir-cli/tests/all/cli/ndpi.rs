@@ -36,7 +36,7 @@ const KNOWN: &[(&str, usize, &str)] = &[
 
 /// Whether the library is installed. If not, says so.
 fn is_installed(test: &str) -> bool {
-    let missing = weir_ndpi::version().err();
+    let missing = weir_libraries::ndpi::version().err();
     if let Some(missing) = &missing {
         eprintln!("skipped: {test}: {missing}");
     }

@@ -10,11 +10,13 @@
 //! expressions as simple as `a[^a]` and for sets of 2 to 60 literals (2026-11-23; the release notes of later
 //! versions mention fixes of such bugs). Hyperscan 5.4.0, also in Debian 12, does not.
 
+mod error;
 mod library;
 mod proof;
 
+pub use error::Error;
+
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
-use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -45,30 +47,6 @@ pub struct Literal {
     /// ASCII letters match in either case.
     pub ignore_case: bool,
 }
-
-/// The reason why vectorscan is not used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Error {
-    /// The library is not installed, is not version 5, does not run on this processor, or fails the
-    /// self-test.
-    Missing(String),
-    /// The library rejects the literals, or the input exceeds the bounds.
-    Refused(String),
-    /// The library is out of memory, or failed with an undocumented error code.
-    Failed(c_int),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(why) => write!(f, "vectorscan can't be used: {why}"),
-            Self::Refused(why) => write!(f, "vectorscan rejects the literals: {why}"),
-            Self::Failed(code) => write!(f, "vectorscan failed with {code}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 /// The library's version string: `5.4.9 2023-03-23`.
 ///

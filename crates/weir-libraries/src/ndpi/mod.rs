@@ -15,10 +15,10 @@ mod library;
 mod risks;
 
 use std::ffi::{CStr, c_char, c_uint};
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
+pub use library::Missing;
 use library::{Functions, Module, Protocol, Protocols, RISKS_END, RawFlow};
 pub use risks::Risks;
 
@@ -32,18 +32,6 @@ pub const FLOW_BYTES: usize = 4096;
 
 /// The part of a URL that is tested, in bytes, as in `ndpiReader`.
 const URL_BYTES: usize = 255;
-
-/// The reason why nDPI can't be used: the library is not installed, or has another version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing(String);
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "nDPI can't be used: {}", self.0)
-    }
-}
-
-impl std::error::Error for Missing {}
 
 /// The library's version: `4.2.0`.
 ///

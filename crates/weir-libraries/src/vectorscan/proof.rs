@@ -2,8 +2,9 @@
 
 use std::sync::OnceLock;
 
-use crate::library::{self, Functions, INSTALL};
-use crate::{Database, Error, Literal, SCAN_BYTES_MIN};
+use super::error::{Error, INSTALL};
+use super::library::{self, Functions};
+use super::{Database, Literal, SCAN_BYTES_MIN};
 
 /// Sizes of the sets of literals, such that the library uses each of its algorithms. Bugs were found in sets
 /// of 2 to 60 literals, in one of four sets or fewer.
@@ -20,7 +21,7 @@ const PLACES: usize = 130;
 const FILLER: u8 = b'~';
 
 /// The library's functions, if the self-test passed.
-pub(crate) fn functions() -> Result<&'static Functions, Error> {
+pub(super) fn functions() -> Result<&'static Functions, Error> {
     static PROVEN: OnceLock<Result<&'static Functions, Error>> = OnceLock::new();
     let proven = PROVEN.get_or_init(|| {
         let hs = library::functions()?;
@@ -31,7 +32,7 @@ pub(crate) fn functions() -> Result<&'static Functions, Error> {
 
 /// Searches literals at every position within vectors, and near the end of the bytes. Takes some
 /// milliseconds.
-pub(crate) fn prove(hs: &'static Functions) -> Result<(), Error> {
+pub(super) fn prove(hs: &'static Functions) -> Result<(), Error> {
     let (mut random, mut block, mut found) = (Random(1), vec![], vec![]);
     let small = SMALL.iter().flat_map(|&size| ALPHABETS.map(|alphabet| (alphabet, size)));
     let large = LARGE.map(|size| (ALPHABETS[2], size));
@@ -65,19 +66,19 @@ fn faulty(hs: &Functions, literal: &Literal, before: usize) -> Error {
 }
 
 /// Pseudo-random numbers, the same in each process (PCG's multiplier).
-pub(crate) struct Random(pub(crate) u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    pub(crate) fn below(&mut self, most: usize) -> usize {
+    pub(super) fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % most
     }
 
-    pub(crate) fn bytes(&mut self, alphabet: &[u8], length: usize) -> Vec<u8> {
+    pub(super) fn bytes(&mut self, alphabet: &[u8], length: usize) -> Vec<u8> {
         (0..length).map(|_| alphabet[self.below(alphabet.len())]).collect()
     }
 
-    pub(crate) fn literal(&mut self, alphabet: &[u8], length: usize) -> Literal {
+    pub(super) fn literal(&mut self, alphabet: &[u8], length: usize) -> Literal {
         Literal { bytes: self.bytes(alphabet, length), ignore_case: self.below(3) == 0 }
     }
 }
