@@ -204,6 +204,8 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     if let Some(reload) = reload {
         reload::watch(reload, specs, engine.control().downgrade(), &set)?;
     }
+    // A recording goes on when the last question has ended.
+    let _goes_on = recording.as_ref().map(|_| engine.control());
     let _listening = socket
         .map(|path| control::listen(path, QuestionChanges::new(engine.control(), Arc::clone(&set))))
         .transpose()?;

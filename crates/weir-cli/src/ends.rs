@@ -1,4 +1,4 @@
-//! "This connection", as a value: its protocol and its two ends. Dumps, recordings, and questions about one
+//! The two ends of a connection, and the filters for its packets. Dumps, recordings, and questions about one
 //! connection take their filters from here.
 
 use std::net::IpAddr;
@@ -29,8 +29,10 @@ impl Ends {
     /// The filter that the packets of the connection match, in both directions: not those between the same
     /// hosts with the ports exchanged.
     pub fn filter(&self) -> String {
-        let ip = if self.orig.0.is_ipv4() { "ip" } else { "ipv6" };
-        let proto = &self.proto;
+        let is_v4 = self.orig.0.is_ipv4();
+        let ip = if is_v4 { "ip" } else { "ipv6" };
+        // Connections of both versions of ICMP have one name.
+        let proto = if self.proto == "icmp" && !is_v4 { "icmpv6" } else { &self.proto };
         self.both(|(from, from_port), (to, to_port)| match self.has_ports() {
             true => format!(
                 "({ip}.src == {from} and {proto}.srcport == {from_port} and {ip}.dst == {to} and {proto}.dstport == {to_port})"
@@ -44,11 +46,19 @@ impl Ends {
         let proto = &self.proto;
         // The language has no ports of UDP-Lite.
         let has_ports = self.has_ports() && proto != "udplite";
+        let of_protocol = match (proto.as_str(), self.orig.0.is_ipv4()) {
+            ("icmp", true) => " and icmp",
+            ("icmp", false) => " and icmp6",
+            ("udplite", true) => " and ip proto 136",
+            ("udplite", false) => " and ip6 proto 136",
+            // The language does not know the protocol.
+            _ => "",
+        };
         self.both(|(from, from_port), (to, to_port)| match has_ports {
             true => format!(
                 "({proto} and src host {from} and src port {from_port} and dst host {to} and dst port {to_port})"
             ),
-            false => format!("(src host {from} and dst host {to}{})", of_protocol(proto)),
+            false => format!("(src host {from} and dst host {to}{of_protocol})"),
         })
     }
 
@@ -58,17 +68,6 @@ impl Ends {
 
     fn both(&self, direction: impl Fn((IpAddr, u32), (IpAddr, u32)) -> String) -> String {
         format!("{} or {}", direction(self.orig, self.resp), direction(self.resp, self.orig))
-    }
-}
-
-/// The condition of pcap-filter(7) that a packet is of a protocol without ports; empty for a protocol that
-/// the language does not know.
-fn of_protocol(proto: &str) -> &'static str {
-    match proto {
-        "icmp" => " and icmp",
-        "icmpv6" => " and icmp6",
-        "udplite" => " and ip proto 136",
-        _ => "",
     }
 }
 
@@ -92,8 +91,9 @@ mod tests {
             ("udp", "2001:db8::1", "2001:db8::2"),
             ("sctp", "192.0.2.1", "192.0.2.2"),
             ("udplite", "192.0.2.1", "192.0.2.2"),
+            ("udplite", "2001:db8::1", "2001:db8::2"),
             ("icmp", "192.0.2.1", "192.0.2.2"),
-            ("icmpv6", "2001:db8::1", "2001:db8::2"),
+            ("icmp", "2001:db8::1", "2001:db8::2"),
             ("gre", "192.0.2.1", "192.0.2.2"),
         ] {
             let ends = ends(proto, orig, resp);
@@ -104,18 +104,33 @@ mod tests {
         }
     }
 
+    /// The numbers of the packets of a capture that match a filter.
+    fn matching(frames: &[Vec<u8>], filter: &str, bpf: bool) -> Vec<u64> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, frames::pcap(frames)).unwrap();
+        let found = Arc::<Mutex<Vec<u64>>>::default();
+        let numbers = Arc::clone(&found);
+        let take = move |packet: &Frame| numbers.lock().unwrap().push(packet.meta.number);
+        let mut engine = Engine::with(Compiler::default(), Options { bpf, ..Options::default() });
+        engine.subscribe(filter, take).unwrap();
+        engine.read([file.path()]).unwrap();
+        std::mem::take(&mut *found.lock().unwrap())
+    }
+
+    const HOSTS: [([u8; 4], [u8; 4]); 2] =
+        [([192, 0, 2, 1], [192, 0, 2, 2]), ([192, 0, 2, 2], [192, 0, 2, 1])];
+
     /// Packets in both directions, and those of the connection with the ports exchanged.
     fn packets(proto: &str) -> Vec<Vec<u8>> {
         let segment = |ports| match proto {
             "tcp" => (6, frames::tcp(ports, 1, 1, 0x10, &[], b"x")),
             _ => (17, frames::udp(ports, b"x")),
         };
-        let hosts = [([192, 0, 2, 1], [192, 0, 2, 2]), ([192, 0, 2, 2], [192, 0, 2, 1])];
         let each = [
-            (hosts[0], (1000, 2000)),
-            (hosts[1], (2000, 1000)),
-            (hosts[0], (2000, 1000)),
-            (hosts[1], (1000, 2000)),
+            (HOSTS[0], (1000, 2000)),
+            (HOSTS[1], (2000, 1000)),
+            (HOSTS[0], (2000, 1000)),
+            (HOSTS[1], (1000, 2000)),
         ];
         let frame = |(hosts, ports)| {
             let (number, payload) = segment(ports);
@@ -128,16 +143,30 @@ mod tests {
     fn a_filter_takes_both_directions_and_nothing_else() {
         for proto in ["tcp", "udp"] {
             let ends = ends(proto, "192.0.2.1", "192.0.2.2");
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(&file, frames::pcap(&packets(proto))).unwrap();
             for (filter, bpf) in [(ends.filter(), false), (ends.bpf_filter(), true)] {
-                let found = Arc::<Mutex<Vec<u64>>>::default();
-                let numbers = Arc::clone(&found);
-                let take = move |packet: &Frame| numbers.lock().unwrap().push(packet.meta.number);
-                let mut engine = Engine::with(Compiler::default(), Options { bpf, ..Options::default() });
-                engine.subscribe(&filter, take).unwrap();
-                engine.read([file.path()]).unwrap();
-                assert_eq!(*found.lock().unwrap(), [1, 2], "{filter}");
+                assert_eq!(matching(&packets(proto), &filter, bpf), [1, 2], "{filter}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_filters_of_both_versions_of_icmp_find_their_packets() {
+        let echo = [8, 0, 0xf7, 0xff, 0, 0, 0, 0];
+        let v4 = |hosts| frames::ethernet(0x0800, &frames::ipv4(hosts, 1, 1, 0, &[], &echo));
+        let [one, other] = [1, 2].map(|last| {
+            let mut address = [0; 16];
+            address[..4].copy_from_slice(&[0x20, 1, 0x0d, 0xb8]);
+            address[15] = last;
+            address
+        });
+        let v6 = |hosts| frames::ethernet(0x86dd, &frames::ipv6(hosts, 58, &[128, 0, 0, 0, 0, 0, 0, 0]));
+        let packets = [v4(HOSTS[0]), v6((one, other)), v4(HOSTS[1]), v6((other, one))];
+        for (orig, resp, expected) in
+            [("192.0.2.1", "192.0.2.2", [1, 3]), ("2001:db8::1", "2001:db8::2", [2, 4])]
+        {
+            let ends = ends("icmp", orig, resp);
+            for (filter, bpf) in [(ends.filter(), false), (ends.bpf_filter(), true)] {
+                assert_eq!(matching(&packets, &filter, bpf), expected, "{filter}");
             }
         }
     }

@@ -67,7 +67,7 @@ impl<S: Subset> FromArgMatches for Part<S> {
 
 /// Adds the flags of these options to a command.
 pub fn add<T: Options>(command: Command, options: impl IntoIterator<Item = &'static Declared<T>>) -> Command {
-    let flags = options.into_iter().filter(|option| !option.flag.is_missing);
+    let flags = options.into_iter().filter(|option| !option.flag.is_flagless);
     flags.fold(command, |command, option| command.arg(arg(option)))
 }
 
@@ -125,7 +125,9 @@ pub fn read<T: Options>(matches: &ArgMatches) -> Result<T, clap::Error> {
 /// # Errors
 /// As [`read`].
 pub fn read_into<T: Options>(matches: &ArgMatches, options: &mut T) -> Result<(), clap::Error> {
-    for option in T::TABLE.iter().filter(|option| is_given(matches, option.name)) {
+    // Arguments of the command's own may have the name of an option without a flag.
+    let of_flags = T::TABLE.iter().filter(|option| !option.flag.is_flagless);
+    for option in of_flags.filter(|option| is_given(matches, option.name)) {
         option.clear(options);
         let wrong = |text: String| clap::Error::raw(clap::error::ErrorKind::ValueValidation, text);
         if option.times == Times::Switch {

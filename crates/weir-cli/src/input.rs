@@ -176,8 +176,7 @@ pub fn options(input: &Input) -> Result<Options, Failure> {
     let processors = input.cpus.as_deref().map(processors).transpose()?.unwrap_or_default();
     Ok(Options {
         sample: input.sample,
-        // A recorder takes all packets, whatever is asked of them.
-        narrow: input.recording.is_none() && (!input.interface.is_empty() || reads_recorder(input)),
+        narrow: !input.interface.is_empty() || reads_recorder(input),
         processors,
         engine: match input.engine.as_str() {
             "native" => Executor::Native,

@@ -1,5 +1,6 @@
-//! The types of questions: what each is, whether it comes from a command line, a file of questions, the control
-//! socket or another program, and what it becomes when it is resolved. Each file of `kinds` declares its own.
+//! The types of questions: what each is, whether it comes from a command line, a file of questions, the
+//! control socket or another program, and what it becomes when it is resolved. Each file of `kinds` declares
+//! its own.
 
 use crate::extraction::Extraction;
 use crate::failure::Failure;

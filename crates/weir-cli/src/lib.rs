@@ -1,10 +1,10 @@
 //! The command `weir`: one syntax for every question, `weir WHAT -r FILE… [FILTER]`.
 //!
-//! Each file of `command` is a subcommand: its arguments, the question that it states (`spec`), and how such
-//! questions are resolved (`subcommand`). `ask` answers one or several questions in one pass over the
-//! captures; `answers` writes each question's answers to its output. `report` summarises the run; `failure`
-//! has the errors and the exit status (0 done, 1 nothing found where that matters, 2 error; a broken pipe is
-//! success).
+//! Each file of `kinds` is a type of question, and says how such questions are resolved (`kind`); `spec` is a
+//! question with its options. Each file of `command` is a subcommand that is more than a type of question.
+//! `ask` answers one or several questions in one pass over the captures; `answers` writes each question's
+//! answers to its output. `report` summarises the run; `failure` has the errors and the exit status (0 done,
+//! 1 nothing found where that matters, 2 error; a broken pipe is success).
 //!
 //! The command is a library with a small binary (`main.rs`), so that a question means the same in other
 //! programs. The Python package states questions through [`questions`], which has no terminals and no output

@@ -37,9 +37,9 @@ pub fn columns() -> impl Iterator<Item = Column> {
     FIELDS.iter().map(|field| Column::new(field.column, field.value_type, field.doc))
 }
 
-/// Whether filters know a field of nDPI by this name.
-pub fn is_field(name: &str) -> bool {
-    FIELDS.iter().any(|field| field.name == name)
+/// Whether a name in a filter is, or is meant to be, that of a field of nDPI.
+pub fn is_about(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(prefix, _)| prefix == "ndpi")
 }
 
 /// The columns as fields of filters on rows with these columns.

@@ -1,11 +1,11 @@
 //! `--set KEY=VALUE`: states the options of a question by their names in a file of questions.
 
 use crate::failure::Failure;
-use crate::options::Options as _;
+use crate::kinds;
+use crate::options::{Options as _, object_of};
 use crate::output;
 use crate::spec::QuestionSpec;
 use clap::Args as ClapArgs;
-use serde::Deserialize;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -80,7 +80,6 @@ impl QuestionOptions {
     /// # Errors
     /// An option does not exist, or its value has another type.
     pub fn question(self) -> Result<QuestionSpec, Failure> {
-        let spec = QuestionSpec::deserialize(self.0);
-        spec.map_err(|wrong| Failure::new(wrong.to_string().trim_end().replace('\n', " ")))
+        object_of(&self.0).and_then(|given| kinds::question(&given)).map_err(Failure::new)
     }
 }

@@ -7,7 +7,7 @@ use crate::options::{Options, choice, options};
 use crate::quantity::{number, seconds};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use weir::RELATIVE_TIME;
@@ -28,14 +28,14 @@ options! {
             ask: String, flagless();
             /// The filter. Default: all traffic
             filter: String, flagless();
-            /// Add the columns ndpi_protocol, ndpi_category and ndpi_risk, by the system's nDPI (Debian's package
-            /// libndpi4.2). Filters on ndpi.protocol, ndpi.category and ndpi.risk do the same
+            /// Add the columns ndpi_protocol, ndpi_category and ndpi_risk, by the system's nDPI (Debian's
+            /// package libndpi4.2). Filters on ndpi.protocol, ndpi.category and ndpi.risk do the same
             ndpi: bool;
-            /// With -w udp://: the fields that select the instance of a packet (ip.src/24, tcp.dstport); `flow` (the
-            /// default) or `hosts` for both directions of a connection
+            /// With -w udp://: the key that selects the instance of a packet, as for `weir records --key`.
+            /// Default: flow
             balance: Option<String>, shown("KEY");
-            /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions that it
-            /// completes; as text, or with --format json as one object per packet
+            /// Show the layers and fields of each packet, with their bytes and meanings, and the sessions
+            /// that it completes; as text, or with --format json as one object per packet
             detail: bool, short('V');
             /// Show the bytes of each packet: below its line, or below its detail
             hex: bool, short('x');
@@ -44,15 +44,17 @@ options! {
             /// What the aggregate is computed of: packets, flows (connections), events, one event
             /// (tcp.retransmission), or the sessions of a protocol (tls, dns, http …)
             of: String = PACKETS.to_string(), shown("ROWS");
-            /// The key: fields, separated by commas; `flow` for both directions of a connection, `5tuple` for one
+            /// The key: fields, separated by commas (ip.src/24); `flow` or `hosts` for both directions of a
+            /// connection or of two hosts, `5tuple` or `pair` for one. Default: flow
             key: Option<String>, shown("FIELDS");
-            /// Features of packets: numeric fields, separated by commas; also ts, iat (time since the packet before,
-            /// nanoseconds), dir (direction, with --key flow), len, flags, seq, ack, ttl
+            /// Features of packets: numeric fields, separated by commas; also ts, iat (time since the packet
+            /// before, nanoseconds), dir (direction, with --key flow or hosts), len, flags, seq, ack, ttl.
+            /// Default: iat, len, dir
             features: Option<String>, shown("FIELDS");
             /// Complete a record at this number of packets. Default: 1024
             packets: Option<u64> => at_least_one, shown("N");
-            /// Only the first N packets of each flow, as classifiers need them: lengths, times and directions, unless
-            /// other features are named
+            /// Only the first N packets of each flow, as classifiers need them: lengths, times and
+            /// directions, unless other features are named
             first: Option<u64> => at_least_one, shown("N");
             /// Complete a record this many seconds after its first packet. Default: 60
             age: Option<f64> => some_seconds, shown("SECONDS");
@@ -60,15 +62,15 @@ options! {
             idle: Option<f64> => some_seconds, shown("SECONDS");
             /// Files of rules, and directories whose files end in `.rules`. May be given several times
             rules: Vec<String>, short('S'), shown("PATH"), path();
-            /// The groups of addresses and ports that rules name: a file of TOML, or of Suricata's YAML. Default: the
-            /// private networks are the home
+            /// The groups of addresses and ports that rules name: a file of TOML, or of Suricata's YAML.
+            /// Default: the private networks are the home
             variables: Option<PathBuf>, shown("FILE");
             /// The texts and priorities of classes: a `classification.config`. Default: Suricata's
             classes: Option<PathBuf>, shown("FILE");
             /// Thresholds and suppressions: a `threshold.config`
             tunings: Option<PathBuf>, shown("FILE");
-            /// Of connections of TCP whose begin is not in the capture, inspect only single packets, as Suricata does
-            /// by default
+            /// Of connections of TCP whose begin is not in the capture, inspect only single packets, as
+            /// Suricata does by default
             complete: bool;
             /// The file of the script
             script: Option<PathBuf>, flagless();
@@ -78,12 +80,12 @@ options! {
             uid: Option<String>, flagless();
             /// The form of the bytes: text (unprintable ones are dots), hex, or raw
             look as "as": Look = Look::Text, shown("FORM");
-            /// Decode the bodies of HTTP/1: join chunks, and decompress gzip, deflate, Brotli and zstd. Offsets are
-            /// those of the bytes as sent
+            /// Decode the bodies of HTTP/1: join chunks, and decompress gzip, deflate, Brotli and zstd.
+            /// Offsets are those of the bytes as sent
             decode: bool;
-            /// A regular expression over bytes (may be given several times): Perl syntax without look-around and
-            /// back-references, ASCII unless (?u); `^` and `$` match at the start and end of the stream, with (?m) at
-            /// lines
+            /// A regular expression over bytes (may be given several times): Perl syntax without look-around
+            /// and back-references, ASCII unless (?u); `^` and `$` match at the start and end of the stream,
+            /// with (?m) at lines
             patterns: Vec<String>, long("regexp"), short('e'), shown("REGEX");
             /// File with one pattern per line, `-` for standard input; empty lines are ignored
             pattern_files: Vec<PathBuf>, long("file"), short('f'), shown("PATTERNS");
@@ -95,28 +97,29 @@ options! {
             context: u16 = 24 => context_bytes, short('C'), shown("BYTES"), minus();
             /// Stop searching a stream after this number of matches
             max_count: Option<usize> => matches_of_stream, short('m'), shown("N");
-            /// Prefilter, which skips bytes outside of matches: auto, rust (Weir's own), vectorscan (the system's
-            /// libhs.so.5; an error if it is not installed or fails its self-test). Results are the same
+            /// Prefilter, which skips bytes outside of matches: auto, rust (Weir's own), vectorscan (the
+            /// system's libhs.so.5; an error if it is not installed or fails its self-test). Results are the
+            /// same
             matcher: Matcher = Matcher::Auto, shown("MATCHER");
             /// Show the streams with matches (`with`) or without (`without`) instead of the matches
             streams: Option<StreamsShown>, flagless();
             /// Add a digest of each stream's bytes, without missing bytes
             digest: Option<String>, shown("DIGEST"), one_of(&["sha256"]);
-            /// Write each stream's bytes to a file in this directory, with tcpflow's file names; missing bytes are
-            /// zeros in the file (digests omit them). `-`: the bytes alone, to standard output, one connection after
-            /// the other
+            /// Write each stream's bytes to a file in this directory, with tcpflow's file names; missing
+            /// bytes are zeros in the file (digests omit them). `-`: the bytes alone, to standard output, one
+            /// connection after the other
             files: Option<PathBuf>, long("output"), short('o'), shown("DIR|-");
-            /// With -o DIR: write at most this many bytes and files (1G, 1G/5000). Default: 100 000 files, and 100G
-            /// or half of the free space, whichever is less
+            /// With -o DIR: write at most this many bytes and files (1G, 1G/5000). Default: 100 000 files,
+            /// and 100G or half of the free space, whichever is less
             files_max: Option<String>, shown("BYTES[/FILES]"), minus();
-            /// Only these events, named as in filters: `layer.event`, `event` if the name is unique, or `layer` for
-            /// all its events. Default: all events with columns
+            /// Only these events, named as in filters: `layer.event`, `event` if the name is unique, or
+            /// `layer` for all its events. Default: all events with columns
             events: Vec<String>, long("event"), short('e'), shown("NAME"), separated();
         }
         "Streams" {
-            /// Process only the first bytes of each stream (10k), or of originators and responders (1k/64k); or of
-            /// streams that match a filter ('tcp.port == 443:1k') or use a service's ports ('dns:1k'). May be given
-            /// several times; the first match applies
+            /// Process only the first bytes of each stream (10k), or of originators and responders (1k/64k);
+            /// or of streams that match a filter ('tcp.port == 443:1k') or use a service's ports ('dns:1k').
+            /// May be given several times; the first match applies
             cutoff: Vec<String>, shown("[FILTER:]BYTES[/BYTES]"), minus();
             /// Deliver bytes in contiguous chunks of this size
             chunk: Option<String>, shown("BYTES"), minus();
@@ -124,51 +127,53 @@ options! {
             overlap: Option<String>, shown("BYTES"), needs("chunk"), minus();
             /// Flush partial chunks after TIME (10, 500ms, 5m) of capture time, late by up to 0.07 s
             flush: Option<f64> => seconds, shown("TIME"), needs("chunk"), minus();
-            /// Priority, 0 (lowest) to 15, of streams that match a filter or use a service's ports ('dns:9'). When
-            /// memory is short, lower priorities lose bytes first
+            /// Priority, 0 (lowest) to 15, of streams that match a filter or use a service's ports ('dns:9').
+            /// When memory is short, lower priorities lose bytes first
             priority: Vec<String>, shown("FILTER:PRIORITY"), minus();
         }
         "Output" {
-            /// Format of rows. Default: by the ending of the output file; without one, table on a terminal, JSON
-            /// lines else
+            /// Format of rows. Default: by the ending of the output file; without one, table on a terminal,
+            /// JSON lines else
             format: Option<String>, shown("FORMAT");
-            /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or `DIR/`), with
-            /// one file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows: ipfix://HOST:PORT or
-            /// ipfix+tcp://HOST:PORT (flow records, of weir flows), syslog://HOST:PORT or syslog+tcp://HOST:PORT (a
-            /// JSON message for each row)
+            /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or
+            /// `DIR/`), with one file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows:
+            /// ipfix://HOST:PORT or ipfix+tcp://HOST:PORT (flow records, of weir flows), syslog://HOST:PORT
+            /// or syslog+tcp://HOST:PORT (a JSON message for each row)
             output: Option<PathBuf>, short('o'), shown("FILE|DIR/|URL");
-            /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h). FILE.json
-            /// becomes FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each file is complete by
-            /// itself
+            /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h).
+            /// FILE.json becomes FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each
+            /// file is complete by itself
             rotate: Option<String>, shown("SIZE|TIME");
-            /// With --rotate: keep the newest N files of this output, and delete the others, also those of earlier
-            /// runs
+            /// With --rotate: keep the newest N files of this output, and delete the others, also those of
+            /// earlier runs
             keep: Option<u64> => limit, shown("N"), needs("rotate");
             /// Keep what the receiver does not have in this directory
             spool: Option<PathBuf>, shown("DIR"), text_by(spool_text);
-            /// With --spool: at most this many bytes in the directory; further rows are lost and counted. Default: 1G
+            /// With --spool: at most this many bytes in the directory; further rows are lost and counted.
+            /// Default: 1G
             spool_max: Option<String>, shown("BYTES"), needs("spool"), minus();
-            /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters of one
-            /// host apart. Default: 0
+            /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters
+            /// of one host apart. Default: 0
             observation_domain: Option<u32>, shown("N");
             /// The name of this machine
             sensor: Option<String>, shown("NAME"), text_by(sensor_text);
             /// With -o clickhouse://…: create the table unless it exists
             create: bool;
-            /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of the
-            /// client and the server. Default: all columns; in a table those of most use
+            /// Show these columns, in this order (alias: --fields). `orig` and `resp` are address and port of
+            /// the client and the server. Default: all columns; in a table those of most use
             columns: Vec<String>, alias("fields"), shown("COLUMN"), separated();
             /// Stop after N answers
             limit: Option<u64> => limit, shown("N");
             /// Sort rows by a column; -COLUMN: largest first
             sort: Option<String>, shown("[-]COLUMN"), minus();
-            /// Add names of hosts: from a file in the form of hosts(5), from /etc/hosts (`hosts`), or from the DNS
-            /// answers in the captures (`dns`). Nothing is looked up on the network. May be given several times
+            /// Add names of hosts: from a file in the form of hosts(5), from /etc/hosts (`hosts`), or from
+            /// the DNS answers in the captures (`dns`). Nothing is looked up on the network. May be given
+            /// several times
             names: Vec<String>, shown("FILE|hosts|dns");
             /// Show all columns in a table
             wide: bool;
-            /// Show local times with their offset: in tables, JSON, CSV and TSV. Default: UTC; in JSON, CSV and TSV
-            /// seconds since 1970
+            /// Show local times with their offset: in tables, JSON, CSV and TSV. Default: UTC; in JSON, CSV
+            /// and TSV seconds since 1970
             local: bool;
             /// With --format csv: texts that a spreadsheet would execute as formulas begin with an apostrophe
             csv_safe: bool;
@@ -176,11 +181,11 @@ options! {
             count: bool;
             /// Use colours in the question's own format
             color: bool, flagless();
-            /// Write the content of each file in the rows to this directory, decoded, and equal contents once; the
-            /// rows name its path. Bytes that are missing in the capture are zeros
+            /// Write the content of each file in the rows to this directory, decoded, and equal contents
+            /// once; the rows name its path. Bytes that are missing in the capture are zeros
             extract: Option<PathBuf>, shown("DIR");
-            /// With --extract: write at most this many bytes and files (1G, 1G/5000), and cut the contents beyond.
-            /// Default: 100 000 files, and 100G or half of the free space, whichever is less
+            /// With --extract: write at most this many bytes and files (1G, 1G/5000), and cut the contents
+            /// beyond. Default: 100 000 files, and 100G or half of the free space, whichever is less
             extract_max: Option<String>, shown("BYTES[/FILES]"), needs("extract"), minus();
             /// Write all rows, also beyond 8 bytes of rows for a byte of a connection's traffic
             all_rows: bool;
@@ -258,13 +263,7 @@ impl Serialize for QuestionSpec {
 
 impl<'de> Deserialize<'de> for QuestionSpec {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        let given = Map::deserialize(value)?;
-        let mut spec = Self::default();
-        spec.set_all(&given).map_err(D::Error::custom)?;
-        match ["name", "ask"].iter().find(|name| !given.contains_key(**name)) {
-            Some(missing) => Err(D::Error::custom(format!("`{missing}` is missing"))),
-            None => Ok(spec),
-        }
+        Self::of(&Map::deserialize(value)?).map_err(D::Error::custom)
     }
 }
 
@@ -337,6 +336,19 @@ pub enum Stdout {
 }
 
 impl QuestionSpec {
+    /// The question that an object of options states.
+    ///
+    /// # Errors
+    /// An option does not exist or has another value; the name or the type is missing.
+    pub fn of(given: &Map<String, Value>) -> Result<Self, String> {
+        let mut spec = Self::default();
+        spec.set_all(given)?;
+        match ["name", "ask"].iter().find(|name| given.get(**name).is_none_or(Value::is_null)) {
+            Some(missing) => Err(format!("`{missing}` is missing")),
+            None => Ok(spec),
+        }
+    }
+
     /// Whether the filter depends on the time of the first packet of all captures.
     pub fn uses_relative_time(&self) -> bool {
         names_of(&self.filter).iter().any(|name| name == RELATIVE_TIME)

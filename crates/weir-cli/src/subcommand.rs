@@ -55,8 +55,8 @@ impl Subcommand {
         Self::asking_with(kind, &[], |asking: Asking, _: NoArgs| asking.answer())
     }
 
-    /// As [`asking`](Self::asking), with arguments of its own, which `run` receives, and without flags for the
-    /// options of all types that are named in `left_out`.
+    /// As [`asking`](Self::asking), with arguments of its own, which `run` receives, and without flags for
+    /// the options of all types that are named in `left_out`.
     pub fn asking_with<A: Args + FromArgMatches + 'static>(
         kind: QuestionKind,
         left_out: &'static [&'static str],

@@ -33,6 +33,13 @@ pub fn command(kind: QuestionKind) -> Subcommand {
             .mut_arg("count", |arg| {
                 arg.short('c').help("Print only the number of matches (with -l or -L: of streams)")
             })
+            .mut_arg("output", |arg| {
+                arg.help(
+                    "Write matches to this file. parquet, arrow and packed also accept a directory (existing, or \
+                     `DIR/`), with one file per hour. Or send them: syslog://HOST:PORT or syslog+tcp://HOST:PORT (a \
+                     JSON message for each match)",
+                )
+            })
             .mut_arg("format", |arg| {
                 arg.help(
                     "Format of matches. Default: grep (endpoints, offset, match; in colours) on a terminal, JSON \

@@ -1,4 +1,5 @@
-//! One file per subcommand that is more than a type of question; this table lists them in the order of the help.
+//! One file per subcommand that is more than a type of question; this table lists them in the order of the
+//! help.
 
 mod aggregate;
 mod check;

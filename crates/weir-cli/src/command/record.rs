@@ -92,7 +92,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "record -i eth0 --trigger 'tls.sni contains \"example\"' --dumps /data/dumps",
-        "dumps connections, also what came before",
+        "dumps connections, from their first packet on",
     ),
     ("record -i eth0 --ring 8G --page", "with a page for browsers"),
     ("flows -r ring: --from -5m 'tcp.port == 443'", "meanwhile: connections of the last five minutes"),
@@ -205,7 +205,7 @@ fn run(args: Args, _: &[Subcommand]) -> Result<ExitCode, Failure> {
         dumps_max,
         api,
     });
-    // What triggers ask comes with the recording.
+    // `answer` adds the questions of triggers, thresholds and rules.
     let stdout = Stdout::Own { is_terminal: false };
     Ok(ask::answer(Asked { stdout, ..Asked::of(&input, &[]) })?.ran.status)
 }

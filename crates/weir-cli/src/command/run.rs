@@ -8,7 +8,7 @@ use crate::flags::{self, Flags};
 use crate::input_options::Input;
 use crate::kind::{COMMON_OPTIONS, Group, QuestionKinds};
 use crate::kinds;
-use crate::options::{Declared, Options as _, Times, options};
+use crate::options::{Declared, Options as _, Times, json_of, object_of, options};
 use crate::reload::{self, ReadAgain, Reload};
 use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use toml::{Spanned, Value};
-use weir::io::Format;
 use weir::lang::diag::suggest;
 
 options! {
@@ -51,12 +50,12 @@ struct Args {
 }
 
 /// What a command line states, which options of a file can complete.
-struct Given {
+struct CommandLine {
     file: Option<PathBuf>,
     matches: ArgMatches,
 }
 
-impl FromArgMatches for Given {
+impl FromArgMatches for CommandLine {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self { file: Args::from_arg_matches(matches)?.file, matches: matches.clone() })
     }
@@ -67,7 +66,7 @@ impl FromArgMatches for Given {
     }
 }
 
-impl ClapArgs for Given {
+impl ClapArgs for CommandLine {
     fn augment_args(command: Command) -> Command {
         Args::augment_args(command)
     }
@@ -87,7 +86,7 @@ struct Complete {
 impl Complete {
     /// Sets an option of a file.
     fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
-        let value = serde_json::to_value(value).map_err(|wrong| wrong.to_string())?;
+        let value = json_of(value)?;
         match (RunOptions::named(key), Input::named(key)) {
             (Some(option), _) => option.set_value(&mut self.own, &value),
             (None, Some(option)) => option.set_value(&mut self.input, &value),
@@ -104,14 +103,13 @@ impl Complete {
     }
 
     /// Sets the options of the command line, which has precedence.
-    fn state(&mut self, matches: &ArgMatches) {
+    fn apply_command_line(&mut self, matches: &ArgMatches) {
         flags::read_into(matches, &mut self.own).unwrap_or_else(|wrong| wrong.exit());
         flags::read_into(matches, &mut self.input).unwrap_or_else(|wrong| wrong.exit());
     }
 }
 
 fn questions() -> String {
-    let formats = Format::labels();
     let kafka = if HAS_KAFKA { "kafka://BROKER/TOPIC, " } else { "" };
     format!(
         "\
@@ -123,14 +121,14 @@ A file of questions:
   name = \"com\"                           # unique
   ask = \"tls\"                            # the name of a command that answers a question
   filter = 'tls.sni matches \"[.]com$\"'   # default: all traffic
-  format = \"json\"                        # {formats}
+  format = \"json\"                        # `weir tls --help` lists the formats
   output = \"com.json\"                    # default: standard output
 
 Without `format`, the name of the output selects the format (.parquet, .csv …). The output of
 packets may be a capture file (.pcap, .pcapng), or a connection (tcp-listen:PORT, tcp://HOST:PORT);
 that of rows may be a receiver (ipfix://HOST:PORT, ipfix+tcp://…, syslog://…, syslog+tcp://…,
-{kafka}clickhouse://HOST/TABLE). The options of questions, which `weir ctl` and `weir explain` take as
---set; `weir COMMAND --help` explains them:
+{kafka}clickhouse://HOST/TABLE). `weir ctl` and `weir explain` take the options of
+questions as --set, and `weir COMMAND --help` explains them:
 {}",
         option_lines()
     )
@@ -142,7 +140,7 @@ const WIDTH_MAX: usize = 98;
 /// The options of each type of question. Types with the same options share lines.
 fn option_lines() -> String {
     let kinds = QuestionKinds::new(kinds::all());
-    let mut groups: Vec<(Vec<&str>, &[&str])> = vec![(vec!["all"], &COMMON_OPTIONS[3..])];
+    let mut groups: Vec<(Vec<&str>, &[&str])> = vec![(vec!["all"], COMMON_OPTIONS)];
     for kind in kinds.iter().filter(|kind| !kind.options.is_empty()) {
         match groups.iter_mut().find(|(_, options)| *options == kind.options) {
             Some((names, _)) => names.push(kind.name),
@@ -151,13 +149,17 @@ fn option_lines() -> String {
     }
     let mut text = String::new();
     for (names, options) in groups {
+        let is_of_protocols = names
+            .iter()
+            .any(|name| kinds.iter().any(|kind| kind.name == *name && kind.group == Group::Protocols));
         let names = match names[..] {
-            [first, second, third, _, ..] => format!("{first}, {second}, {third} … (all protocols)"),
+            [first, second, ..] if is_of_protocols => format!("{first}, {second} … (all protocols)"),
             _ => names.join(", "),
         };
         text += &format!("  {names}\n");
         let mut line = String::new();
-        for option in options.iter().filter_map(|name| QuestionSpec::named(name)) {
+        let is_shown = |name: &&&str| !["name", "ask", "filter"].contains(*name);
+        for option in options.iter().filter(is_shown).filter_map(|name| QuestionSpec::named(name)) {
             let word = format!("{} = {}, ", option.name, value_of(option));
             if !line.is_empty() && line.chars().count() + word.chars().count() > WIDTH_MAX {
                 text += &format!("{}\n", line.trim_end());
@@ -176,13 +178,14 @@ fn option_lines() -> String {
 /// The value of an option, as a file of questions has it.
 fn value_of(option: &Declared<QuestionSpec>) -> String {
     let value = match option.known {
-        [] if option.flag.is_missing => "…".to_string(),
+        [] if option.flag.is_flagless => "…".to_string(),
         [] => option.flag.value.to_string(),
         known => known.join("|"),
     };
     match option.times {
         Times::Switch => "true".to_string(),
-        Times::Once if option.is_number => value,
+        // A time may have a unit.
+        Times::Once if option.is_number && !value.contains("TIME") => value,
         Times::Once => format!("\"{value}\""),
         Times::Several => format!("[\"{value}\"]"),
     }
@@ -199,7 +202,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 pub fn command() -> Subcommand {
     let about =
         "Several questions in one pass, from a file; `weir ctl` adds and removes questions during the run";
-    Subcommand::new("run", about, |given: Given, _| run(&given))
+    Subcommand::new("run", about, |line: CommandLine, _| run(&line))
         .with_after_help(questions())
         .in_group(Group::Runs)
         .with_examples(EXAMPLES)
@@ -238,10 +241,11 @@ impl QuestionFile {
     fn specs(&self) -> (Vec<QuestionSpec>, Vec<Failure>) {
         let (mut specs, mut wrong) = (vec![], vec![]);
         for question in &self.questions.question {
-            match QuestionSpec::deserialize(question.get_ref().clone()) {
+            let given = object_of(question.get_ref());
+            match given.and_then(|given| kinds::question(&given)) {
                 Ok(spec) => specs.push(spec),
                 Err(error) => {
-                    let (line, error) = (self.line_of(question.span().start), error.message().to_string());
+                    let line = self.line_of(question.span().start);
                     let path = self.path.display();
                     wrong.push(Failure::new(format!("{path}: the question of line {line}: {error}")));
                 }
@@ -294,9 +298,9 @@ fn again(path: &Path) -> ReadAgain {
     })
 }
 
-fn run(given: &Given) -> Result<ExitCode, Failure> {
+fn run(line: &CommandLine) -> Result<ExitCode, Failure> {
     let (mut specs, mut wrong, mut complete) = (vec![], vec![], Complete::default());
-    if let Some(path) = &given.file {
+    if let Some(path) = &line.file {
         let file = QuestionFile::read(path)?;
         (specs, wrong) = file.specs();
         wrong.extend(specs.iter().filter_map(|spec| file.overwritten(spec)));
@@ -308,7 +312,7 @@ fn run(given: &Given) -> Result<ExitCode, Failure> {
             }
         }
     }
-    complete.state(&given.matches);
+    complete.apply_command_line(&line.matches);
     let Complete { own, mut input } = complete;
     input.read = words::expand(&input.read)?;
     if input.read.is_empty() && input.interface.is_empty() {
@@ -319,7 +323,7 @@ fn run(given: &Given) -> Result<ExitCode, Failure> {
     if specs.is_empty() && wrong.is_empty() && own.control.is_none() {
         return Err(Failure::new("no question: give `[[question]]` in a file, or --control SOCKET"));
     }
-    let reload = match (&given.file, reload::applies(&input)) {
+    let reload = match (&line.file, reload::applies(&input)) {
         (Some(path), true) => {
             reload::prepare()?;
             Some(Reload { file: path.display().to_string(), read_again: again(path) })

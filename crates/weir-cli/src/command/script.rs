@@ -40,7 +40,10 @@ const DUMPS_OF_PASS: usize = 64;
 /// The subcommand.
 pub fn command(kind: QuestionKind) -> Subcommand {
     Subcommand::asking_with(kind, &[], run)
-        .with_arguments(|command| command.mut_arg("words", |arg| arg.index(2)))
+        // The last argument of clap's list must be the one behind `--`.
+        .with_arguments(|command| {
+            command.mut_arg("words", |arg| arg.index(2)).mut_arg("arguments", |arg| arg.index(3))
+        })
 }
 
 fn run(asking: Asking, own: Own) -> Result<ExitCode, Failure> {

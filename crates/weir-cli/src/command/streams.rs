@@ -15,7 +15,12 @@ const LEFT_OUT: &[&str] =
 
 /// The subcommand.
 pub fn command(kind: QuestionKind) -> Subcommand {
-    Subcommand::asking_with(kind, LEFT_OUT, run)
+    Subcommand::asking_with(kind, LEFT_OUT, run).with_arguments(|command| {
+        let format = "Format of rows. Default: table on a terminal, JSON lines otherwise";
+        command
+            .mut_arg("format", |arg| arg.help(format))
+            .mut_arg("count", |arg| arg.help("Print only the number of streams"))
+    })
 }
 
 fn run(asking: Asking, _: NoArgs) -> Result<ExitCode, Failure> {

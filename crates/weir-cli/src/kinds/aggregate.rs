@@ -43,7 +43,8 @@ const GRAMMAR: &str =
   functions  count() sum(F) min(F) max(F) mean(F) rate() rate(F) median(F) quantile(F, 0.95)
              distinct(F) first(F) last(F) histogram(F) histogram(F, 64, 512, 1500)
              each may have a name: sum(frame.len) as bytes
-  by         keys: fields, with a prefix of addresses (ip.src/24); 5tuple; src, dst, sport, dport, proto
+  by         keys: fields, with a prefix of addresses (ip.src/24); src, dst, sport, dport, proto;
+             flow, hosts (both directions are one group); 5tuple, pair
   every      windows of time: every 10s; sliding ones: over 1m every 10s
   having     a condition on groups: having count() > 100 and bytes >= 1000000
   top        the largest groups: top 20, top 20 by bytes
@@ -176,7 +177,7 @@ impl Rows for Aggregated {
         written(&self.series, rows, |each| self.rows.finish(each))?;
         if self.reports_losses {
             let counters = self.rows.counters();
-            let told = [
+            let losses = [
                 (counters.late, "records came after the end of their window"),
                 (counters.ahead, "records were too far in the future for a window"),
                 (counters.in_other, "records are in the group `other`, because there are too many groups"),
@@ -186,7 +187,7 @@ impl Rows for Aggregated {
                     "texts of keys or values are not shown, because there are too many",
                 ),
             ];
-            for (count, what) in told.into_iter().filter(|(count, _)| *count > 0) {
+            for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
                 note!("weir: {count} {what}");
             }
         }

@@ -29,7 +29,7 @@ pub fn kind() -> QuestionKind {
 
 /// Whether a filter tests what nDPI finds.
 fn asks_for_ndpi(filter: &str) -> bool {
-    names_of(filter).iter().any(|name| ndpi::is_field(name))
+    names_of(filter).iter().any(|name| ndpi::is_about(name))
 }
 
 /// The columns of a table.

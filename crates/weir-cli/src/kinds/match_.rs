@@ -222,9 +222,6 @@ fn explained(wrong: &PatternError, texts: &[String]) -> String {
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
     let texts = read_patterns(spec)?;
-    if spec.max_count == Some(0) {
-        return Err(Failure::new("`max_count` 0: give a number of at least 1"));
-    }
     let (ignore_case, literal) = (spec.ignore_case, spec.fixed_strings);
     let pattern = |text: &String| Pattern { text: text.clone(), ignore_case, literal };
     let patterns: Vec<Pattern> = texts.iter().map(pattern).collect();

@@ -17,6 +17,8 @@ mod streams;
 mod summary;
 
 use crate::kind::QuestionKind;
+use crate::spec::QuestionSpec;
+use serde_json::{Map, Value};
 
 /// All types of questions, also those that this build lacks.
 pub fn all() -> Vec<QuestionKind> {
@@ -37,6 +39,21 @@ pub fn all() -> Vec<QuestionKind> {
         events::kind(),
     ]);
     all
+}
+
+/// The question that an object of options states.
+///
+/// # Errors
+/// An option does not exist, does not apply to this type of question, or has another value; the name or the
+/// type is missing.
+pub fn question(given: &Map<String, Value>) -> Result<QuestionSpec, String> {
+    let spec = QuestionSpec::of(given)?;
+    // An unknown type is reported with its filter's mistakes, when the question is checked.
+    let kind = all().into_iter().find(|kind| kind.name == spec.ask);
+    match kind.and_then(|kind| given.keys().find(|name| !kind.has_option(name))) {
+        Some(option) => Err(format!("`{option}` does not apply to `{}`", spec.ask)),
+        None => Ok(spec),
+    }
 }
 
 #[cfg(test)]

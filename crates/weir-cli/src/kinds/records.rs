@@ -29,6 +29,11 @@ pub fn kind() -> QuestionKind {
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
+    if spec.packets.is_some() && spec.first.is_some() {
+        return Err(Failure::new(
+            "`first` and `packets` both say how many packets a record has: give one of them",
+        ));
+    }
     let usual = RecordLimits::within(context.memory_max);
     let ns = |seconds: Option<f64>, usual: u64| seconds.map_or(usual, |seconds| (seconds * 1e9) as u64);
     let limits = RecordLimits {
@@ -42,12 +47,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         ..usual
     };
     let key = spec.key.as_deref().unwrap_or("flow");
-    let features = match (&spec.features, key) {
-        (Some(features), _) => features,
-        (None, "flow") => "iat,len,dir",
-        (None, _) => "iat,len",
-    };
-    let records = PacketRecords::of(context.compiler, key, features, limits)?;
+    let records = PacketRecords::of(context.compiler, key, spec.features.as_deref(), limits)?;
     let question = records.question(&spec.filter).map_err(Failure::new)?;
     Ok(Resolved::new(vec![question], "records", records.columns().to_vec(), made_rows))
 }

@@ -80,8 +80,7 @@ mod with_lua {
         }
     }
 
-    /// What the script is told and may ask for: lines and messages go to standard error, dumps into the list
-    /// of the command.
+    /// Lines and messages of the script go to standard error, requests for dumps to the list of the command.
     fn host(spec: &QuestionSpec) -> Host {
         let notify = |notice: Notice| match notice {
             Notice::Line(line) => say!("{line}"),

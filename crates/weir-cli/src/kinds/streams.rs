@@ -164,9 +164,6 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failure> {
-    if let Some(unknown) = spec.digest.as_ref().filter(|digest| *digest != "sha256") {
-        return Err(Failure::new(format!("there is no digest `{unknown}`; there is sha256")));
-    }
     let (count, digest) = (*context.form == Form::Count, spec.digest.is_some());
     if let (Some(_), None) = (&spec.files_max, &spec.files) {
         return Err(Failure::new("--files-max is for files of streams: name their directory (-o DIR)"));

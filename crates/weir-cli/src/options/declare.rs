@@ -4,7 +4,7 @@
 ///
 /// ```ignore
 /// options! {
-///     /// What can be said of a walk.
+///     /// The options of a walk.
 ///     #[derive(Clone)]
 ///     pub struct Walk {
 ///         "Path" {
@@ -21,8 +21,9 @@
 /// }
 /// ```
 ///
-/// Behind the type come the default, if it is not that of the type; the function that reads a word, if it is
-/// not that of the type; and methods of [`Declared`](crate::options::Declared).
+/// `beside` declares fields that are no options. Behind the type come the default, if it is not that of the
+/// type; the function that reads a word, if it is not that of the type; and methods of
+/// [`Declared`](crate::options::Declared).
 macro_rules! options {
     (
         $(#[$about:meta])*

@@ -1,4 +1,4 @@
-//! Options: what can be said of a question and of a run, each declared once.
+//! The options of a question and of a run, each declared once.
 //!
 //! [`options!`] declares a struct of options: each field with its type, its default, its group, its text, and
 //! the flag that states it on a command line. The macro makes a table of them ([`Options::TABLE`]), from
@@ -11,7 +11,7 @@ mod value;
 pub use value::{OptionValue, Times, Word, text_of};
 pub(crate) use {declare::options, value::choice};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use std::ffi::{OsStr, OsString};
 
 /// Options that [`options!`] declares.
@@ -43,6 +43,35 @@ pub trait Options: Default + Clone + 'static {
     }
 }
 
+/// A value of TOML as one of JSON.
+///
+/// # Errors
+/// A number is not finite.
+pub fn json_of(value: &toml::Value) -> Result<Value, String> {
+    Ok(match value {
+        toml::Value::String(text) => Value::String(text.clone()),
+        toml::Value::Integer(number) => Value::from(*number),
+        toml::Value::Float(number) => Number::from_f64(*number)
+            .map(Value::Number)
+            .ok_or_else(|| format!("{number} is no finite number"))?,
+        toml::Value::Boolean(value) => Value::Bool(*value),
+        toml::Value::Datetime(time) => Value::String(time.to_string()),
+        toml::Value::Array(values) => values.iter().map(json_of).collect::<Result<_, _>>()?,
+        toml::Value::Table(table) => Value::Object(object_of(table)?),
+    })
+}
+
+/// A table of TOML as an object of JSON.
+///
+/// # Errors
+/// As [`json_of`], with the key.
+pub fn object_of(table: &toml::Table) -> Result<Map<String, Value>, String> {
+    let member = |(key, value): (&String, &toml::Value)| {
+        json_of(value).map(|value| (key.clone(), value)).map_err(|wrong| format!("`{key}`: {wrong}"))
+    };
+    table.iter().map(member).collect()
+}
+
 /// The message about a name that no option has.
 fn unknown<T: Options>(name: &str) -> String {
     let names = T::TABLE.iter().map(|option| option.name);
@@ -67,7 +96,7 @@ pub struct Declared<T: 'static> {
     pub flag: Flag,
     /// How often the option may be given.
     pub times: Times,
-    /// The words there are; empty: any.
+    /// The allowed words. Empty: every word is allowed.
     pub known: &'static [&'static str],
     /// Whether a word is a number.
     pub is_number: bool,
@@ -102,7 +131,7 @@ pub struct Flag {
     /// Whether values may begin with a minus, so that the message about such a value is the option's own.
     pub takes_minus: bool,
     /// No flag states the option.
-    pub is_missing: bool,
+    pub is_flagless: bool,
     /// The help does not show the flag.
     pub is_hidden: bool,
 }
@@ -124,7 +153,7 @@ impl<T: Options> Declared<T> {
             takes_all: false,
             needs: None,
             takes_minus: false,
-            is_missing: false,
+            is_flagless: false,
             is_hidden: false,
         };
         Self {
@@ -195,7 +224,7 @@ impl<T: Options> Declared<T> {
 
     /// No flag states the option: words do, or other flags.
     pub const fn flagless(mut self) -> Self {
-        self.flag.is_missing = true;
+        self.flag.is_flagless = true;
         self
     }
 
@@ -211,7 +240,7 @@ impl<T: Options> Declared<T> {
         self
     }
 
-    /// The words there are.
+    /// The allowed words.
     pub const fn one_of(mut self, known: &'static [&'static str]) -> Self {
         self.known = known;
         self
@@ -303,7 +332,15 @@ impl<T: Options> Declared<T> {
             _ => one,
         };
         self.clear(of);
-        values.iter().try_for_each(|value| self.set(of, &self.word(value)?))
+        for value in values {
+            match (self.flag.separator, value) {
+                (Some(separator), Value::String(text)) => {
+                    text.split(separator).try_for_each(|word| self.set(of, OsStr::new(word)))?;
+                }
+                _ => self.set(of, &self.word(value)?)?,
+            }
+        }
+        Ok(())
     }
 
     /// The word that states a value.

@@ -20,7 +20,7 @@ pub enum Times {
 
 /// A value that one word states.
 pub trait Word: Sized + Clone + PartialEq {
-    /// The words there are; empty: any.
+    /// The allowed words. Empty: every word is allowed.
     const KNOWN: &'static [&'static str] = &[];
     /// Whether the value is a number, which may begin with a minus.
     const IS_NUMBER: bool = false;
@@ -44,7 +44,7 @@ pub trait OptionValue: Clone + PartialEq {
     type Item;
     /// How often the option may be given.
     const TIMES: Times;
-    /// The words there are; empty: any.
+    /// The allowed words. Empty: every word is allowed.
     const KNOWN: &'static [&'static str];
     /// Whether a word is a number.
     const IS_NUMBER: bool;

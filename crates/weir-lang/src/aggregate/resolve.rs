@@ -272,13 +272,15 @@ impl Resolver<'_, '_> {
                 [(sender, Some(End::Sender)), (receiver, Some(End::Receiver)), (shorthand.rest, None)]
             {
                 let end = end.filter(|_| shorthand.is_two_way);
-                let found = fields.iter().filter_map(|field| Some((self.names.lookup(field)?, field)));
-                keys.extend(found.map(|(field, name)| Key {
-                    field,
-                    prefix: None,
-                    end,
-                    name: (*name).to_string(),
-                }));
+                for name in fields {
+                    let Some(field) = self.names.lookup(name) else {
+                        let message = format!("these records have no `{name}`, which `{}` has", word.text);
+                        let help = "name fields that the records have".to_string();
+                        self.report.error(KEY, word.span, message).help = Some(help);
+                        continue;
+                    };
+                    keys.push(Key { field, prefix: None, end, name: (*name).to_string() });
+                }
             }
         }
         if keys.len() > PARTS_MAX {

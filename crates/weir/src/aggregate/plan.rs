@@ -2,7 +2,8 @@
 
 use super::shared::{Aggregation, ShownMeasure};
 use crate::ask::compile::Compiler;
-use crate::ask::group_key::{KeyEnds, OF_PACKETS, OF_ROWS};
+use crate::ask::group_key::{OF_PACKETS, OF_ROWS};
+use crate::ask::key_ends::KeyEnds;
 use crate::ask::names::{Names, part_of, parts_of};
 use crate::rows::values::{Part, key_type, words_of};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What workers and receivers of an aggregate share.
 
-use crate::ask::group_key::KeyEnds;
+use crate::ask::key_ends::KeyEnds;
 use crate::flow::record::ColumnMask;
 use crate::rows::values::{Part, Source};
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! The key by which packets and rows are grouped and balanced: the fields of a text, and which of them belong to
-//! the two ends of a connection. Aggregates, records, scripts and the instances of an application take the same
-//! keys.
+//! The key by which packets and rows are grouped and balanced: the fields of a text, and which of them belong
+//! to the two ends of a connection. Aggregates, records, scripts and the instances of an application take the
+//! same keys.
 
+use super::key_ends::KeyEnds;
 use crate::ask::names::{Names, keys_of, parts_of};
 use crate::rows::values::Part;
-use weir_lang::aggregate::{End, Key, Shorthand};
+use weir_lang::aggregate::{Key, Shorthand};
 use weir_lang::diag::Diagnostics;
 
 /// Words for several fields of packets. `flow` and `hosts` are the same for both directions of a connection.
@@ -37,7 +38,7 @@ pub(crate) struct GroupKey {
     pub parts: Vec<Part>,
     /// The ends of a connection, if the key is the same for both directions.
     pub ends: Option<KeyEnds>,
-    /// The text is a word for several fields: packets that have none of them have no key.
+    /// The whole text is one of the words for several fields: packets with none of these fields have no key.
     pub is_tuple: bool,
 }
 
@@ -53,54 +54,6 @@ impl GroupKey {
         let is_tuple = OF_PACKETS.iter().any(|one| text.trim().eq_ignore_ascii_case(one.word));
         let ends = KeyEnds::of(&keys, &parts);
         Ok(Self { keys, parts, ends, is_tuple })
-    }
-}
-
-/// The parts of a key that belong to the sender, and the same parts of the receiver.
-#[derive(Debug, Clone)]
-pub(crate) struct KeyEnds {
-    /// Numbers of parts.
-    parts: Vec<[usize; 2]>,
-    /// Their words.
-    words: Vec<[usize; 2]>,
-}
-
-impl KeyEnds {
-    /// The ends in a key with these parts. `None`: each direction has a key of its own.
-    pub fn of(keys: &[Key], parts: &[Part]) -> Option<Self> {
-        let numbers = |end| (0..keys.len()).filter(move |&number| keys[number].end == Some(end));
-        let pairs = numbers(End::Sender).zip(numbers(End::Receiver));
-        let pairs: Vec<[usize; 2]> = pairs.map(|(sender, receiver)| [sender, receiver]).collect();
-        let words_of = |number: usize| parts[number].word..parts[number].word + parts[number].words;
-        let words = pairs.iter().flat_map(|&[sender, receiver]| {
-            words_of(sender).zip(words_of(receiver)).map(|(one, other)| [one, other])
-        });
-        (!pairs.is_empty()).then(|| Self { words: words.collect(), parts: pairs.clone() })
-    }
-
-    /// Puts the smaller end first, so that both directions have the same words. `present`: a bit for each part
-    /// that is there. Returns whether the ends were exchanged.
-    #[inline]
-    pub fn order(&self, words: &mut [u64], present: &mut u64) -> bool {
-        let sender = self.words.iter().map(|&[sender, _]| words[sender]);
-        let is_exchanged = sender.gt(self.words.iter().map(|&[_, receiver]| words[receiver]));
-        if is_exchanged {
-            self.words.iter().for_each(|&[sender, receiver]| words.swap(sender, receiver));
-            for &[sender, receiver] in &self.parts {
-                let differ = (*present >> sender ^ *present >> receiver) & 1;
-                *present ^= differ << sender | differ << receiver;
-            }
-        }
-        is_exchanged
-    }
-
-    /// The number of the same part of the other end.
-    pub fn other(&self, part: usize) -> Option<usize> {
-        self.parts.iter().find_map(|&[sender, receiver]| match part {
-            _ if part == sender => Some(receiver),
-            _ if part == receiver => Some(sender),
-            _ => None,
-        })
     }
 }
 
@@ -121,7 +74,7 @@ mod tests {
             let count = crate::rows::values::words_of(&parts);
             let there: Vec<u64> = (0..count as u64).map(|word| word * 7 + 3).collect();
             let mut back = there.clone();
-            ends.words.iter().for_each(|&[sender, receiver]| back.swap(sender, receiver));
+            ends.words().iter().for_each(|&[sender, receiver]| back.swap(sender, receiver));
             assert_ne!(there, back);
             let (mut one, mut other, mut all) = (there, back, u64::MAX);
             assert_ne!(ends.order(&mut one, &mut all), ends.order(&mut other, &mut all), "{text}");

@@ -9,6 +9,7 @@ pub(crate) mod decode_as;
 pub(crate) mod deferred_predicate;
 pub(crate) mod group_key;
 pub(crate) mod kernel_filters;
+pub(crate) mod key_ends;
 pub(crate) mod names;
 pub(crate) mod ordering;
 pub(crate) mod packet_key;

@@ -2,7 +2,7 @@
 //! every run and on every machine, so that a front end sends them to the same instance
 //! ([`Balance`](weir_io::udp::Balance)). `packet_key_plan` makes the key of its text.
 
-use super::group_key::KeyEnds;
+use super::key_ends::KeyEnds;
 use crate::rows::values::{Part, Place, fill, words_of};
 use weir_compile::PacketValue;
 use weir_io::udp::hash;

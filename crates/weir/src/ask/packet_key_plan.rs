@@ -14,8 +14,8 @@ use weir_lang::diag::Diagnostics;
 
 impl PacketKey {
     /// The key of this text: fields of packets, separated by commas, addresses with or without a prefix
-    /// (`ip.src/24, tcp.dstport`), or the words `flow`, `hosts`, `5tuple` and `pair`. With `flow` and `hosts`, the
-    /// key is the same for both directions of a connection.
+    /// (`ip.src/24, tcp.dstport`), or the words `flow`, `hosts`, `5tuple` and `pair`. With `flow` and
+    /// `hosts`, the key is the same for both directions of a connection.
     ///
     /// # Errors
     /// All mistakes in the text.

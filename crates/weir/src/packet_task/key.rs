@@ -3,7 +3,8 @@
 //! Numbers have as many bytes as they need. Addresses of either version have 4 bytes if all of the key are of
 //! IPv4: such keys are in a table of their own. The last bytes say which fields the packet has.
 
-use crate::ask::group_key::{GroupKey, KeyEnds};
+use crate::ask::group_key::GroupKey;
+use crate::ask::key_ends::KeyEnds;
 use crate::ask::names::Names;
 use crate::rows::values::{Part, Source, words_of};
 use weir_compile::{TuplePart, ValueOf};
@@ -153,7 +154,8 @@ impl KeyLayout {
     }
 
     /// Writes the key of a packet with these words, of which it has the parts `known`. Returns the index of
-    /// the layout, and whether the ends were exchanged. `None`: the key has ends, and the packet has none.
+    /// the layout, and whether the ends were exchanged. `None`: the key has ends, and the
+    /// packet has no field of the key.
     pub(super) fn write(
         &self,
         words: &mut [u64],

@@ -37,13 +37,14 @@ const OTHER_NAMES: &[(&str, &str)] = &[
 impl PacketRecords {
     /// Records of these features, grouped by these fields. Both texts are names separated by commas, in the
     /// form of the keys of aggregates; the keys `flow` and `hosts` join both directions of a connection.
+    /// Without `features`, lists have the times between packets, lengths, and with such a key directions.
     ///
     /// # Errors
     /// A name that is no field of packets with one value, or too many of them.
     pub fn of(
         compiler: &Compiler,
         key: &str,
-        features: &str,
+        features: Option<&str>,
         limits: RecordLimits,
     ) -> Result<Self, Diagnostics> {
         let names = Names::of_packets(compiler);
@@ -56,6 +57,10 @@ impl PacketRecords {
             key,
             limits,
         };
+        let features = features.unwrap_or(match made.key.ends {
+            Some(_) => "iat,len,dir",
+            None => "iat,len",
+        });
         let (names, others) = with_features(names);
         for key in keys_of(&names, "features", features, &[])? {
             made.add_feature(&names, others, &key)?;

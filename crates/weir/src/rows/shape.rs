@@ -13,6 +13,8 @@ pub struct Shape {
     /// Packets include their pcapng options.
     pub options: bool,
     /// Sessions come as objects, not as rows; parts of sessions come as both ([`Item::Part`]).
+    ///
+    /// [`Item::Part`]: crate::Item::Part
     pub whole: bool,
     /// Packets come as rows with the [columns of packets](crate::PACKET_COLUMNS), connections as rows of
     /// their log; not as objects.

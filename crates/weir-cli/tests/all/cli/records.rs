@@ -55,6 +55,56 @@ fn lists_have_the_packets_that_an_aggregate_counts() {
     }
 }
 
+/// The two ends in a row: addresses, and ports if the key has them.
+fn ends(row: &Value, [one, other]: [&[&str]; 2]) -> (String, String) {
+    let end = |names: &[&str]| names.iter().map(|name| row[*name].to_string() + " ").collect::<String>();
+    let (one, other) = (end(one), end(other));
+    if one <= other { (one, other) } else { (other, one) }
+}
+
+/// Whoever groups by a word for both directions has the sums of the groups of one direction.
+#[test]
+fn words_for_both_directions_join_those_of_one() {
+    const PORTS: [&[&str]; 2] = [&["src", "sport"], &["dst", "dport"]];
+    const HOSTS: [&[&str]; 2] = [&["src"], &["dst"]];
+    const OF_RECORDS: [&[&str]; 2] = [&["id.orig_h", "id.orig_p"], &["id.resp_h", "id.resp_p"]];
+    type Sums = BTreeMap<(String, String), (u64, u64)>;
+    let add = |sums: &mut Sums, key: (String, String), packets: u64, bytes: u64| {
+        let sum = sums.entry(key).or_default();
+        *sum = (sum.0 + packets, sum.1 + bytes);
+    };
+    for (both, one, names, of_records) in
+        [("flow", "5tuple", PORTS, OF_RECORDS), ("hosts", "pair", HOSTS, OF_RECORDS.map(|names| &names[..1]))]
+    {
+        let aggregate = |word: &str| {
+            let text = format!("count(), sum(frame.len) as bytes by {word}");
+            let rows = rows(&["aggregate", &text, FIRST_LIGHT, "-j", "2"]);
+            let (mut sums, mut count) = (Sums::new(), 0);
+            for row in rows.iter().filter(|row| !row["src"].is_null()) {
+                let [packets, bytes] = ["count", "bytes"].map(|name| row[name].as_u64().expect(name));
+                add(&mut sums, ends(row, names), packets, bytes);
+                count += 1;
+            }
+            (sums, count)
+        };
+        let ((expected, groups_of_one), (joined, groups)) = (aggregate(one), aggregate(both));
+        assert_eq!(joined, expected, "{both}");
+        assert_eq!(joined.len(), groups, "{both}: one group for each connection");
+        assert!(groups < groups_of_one, "{both}");
+        let mut recorded = Sums::new();
+        for row in rows(&["records", FIRST_LIGHT, "--key", both, "--features", "len,dir"]) {
+            let (lengths, directions) = (numbers(&row, "len"), numbers(&row, "dir"));
+            assert_eq!((directions[0], directions.len()), (0, lengths.len()), "{both}");
+            add(&mut recorded, ends(&row, of_records), lengths.len() as u64, lengths.iter().sum());
+        }
+        assert_eq!(recorded, expected, "{both}");
+        // Rows have the same words.
+        let of_rows = rows(&["aggregate", &format!("count() by {both}"), FIRST_LIGHT, "--of", "flows"]);
+        let flows: u64 = of_rows.iter().map(|row| row["count"].as_u64().expect("a count")).sum();
+        assert_eq!(flows, rows(&["flows", FIRST_LIGHT]).len() as u64, "{both}");
+    }
+}
+
 #[test]
 fn both_directions_of_a_flow_are_one_record() {
     let of_flows = rows(&["flows", FIRST_LIGHT, "tcp"]);
