@@ -266,6 +266,7 @@ impl Resolver<'_, '_> {
             if is_second {
                 let message = "a key has the ends of one connection";
                 self.report.error(KEY, word.span, message).help = Some(format!("leave `{}` out", word.text));
+                continue;
             }
             let [sender, receiver] = shorthand.ends;
             for (fields, end) in
