@@ -69,8 +69,8 @@ options! {
             /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user.
             /// Default for root: the user in /etc/weir/user, if the file is there
             user: Option<String>, shown("NAME[:GROUP]"), of_command();
-            /// Permit to write files below this directory, too: for questions that come during the run. May
-            /// be given several times. Default: the directories of the outputs
+            /// Let the run write files below this directory, too, for questions that are added later. May be
+            /// given several times. Default: only the directories of the outputs
             write_to: Vec<PathBuf>, shown("DIR"), of_command();
             /// Keep the rights of the start: capabilities, calls of the system, and files
             no_sandbox: bool, of_command();
@@ -83,8 +83,8 @@ options! {
             /// :9464 (or 127.0.0.1:9464, this host alone), 0.0.0.0:9464 (everybody), :0 (a free port). A
             /// message names the address
             metrics: Option<String>, shown("ADDR"), of_command();
-            /// Users of this machine who may read `--metrics` and connect to `-w tcp-listen:…`, besides root
-            /// and the one who starts weir: prometheus. May be given several times
+            /// Let this user of the machine (prometheus) read `--metrics` and connect to `-w tcp-listen:…`.
+            /// Root and the user who starts weir always may. May be given several times
             allow_user: Vec<u32> => local_users::id_of, shown("NAME"), of_command();
             /// The group of new files and directories may read them, too (0640, 0750). Default: their owner
             /// alone

@@ -84,7 +84,7 @@ pub struct QuestionKind {
     pub notes: Option<String>,
     /// Resolves the question. Nothing is created.
     pub resolve: Resolve,
-    /// The options of a [`QuestionSpec`] that apply to this type, beside those of all types.
+    /// The names of the options that this type has in addition to [`COMMON_OPTIONS`].
     pub options: &'static [&'static str],
     /// The answers are packets, which a capture file can hold.
     pub is_capturable: bool,

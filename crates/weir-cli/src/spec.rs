@@ -135,10 +135,10 @@ options! {
             /// Format of rows. Default: by the ending of the output file; without one, table on a terminal,
             /// JSON lines else
             format: Option<String>, shown("FORMAT");
-            /// Write rows to this file. parquet, arrow and packed also accept a directory (existing, or
-            /// `DIR/`), with one file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send rows:
-            /// ipfix://HOST:PORT or ipfix+tcp://HOST:PORT (flow records, of weir flows), syslog://HOST:PORT
-            /// or syslog+tcp://HOST:PORT (a JSON message for each row)
+            /// Write rows to this file. With parquet, arrow and packed, this may be a directory (existing, or
+            /// `DIR/`), which gets one file per hour: DIR/date=2026-11-22/hour=05/part-0.parquet. Or send
+            /// rows: ipfix://HOST:PORT or ipfix+tcp://HOST:PORT (flow records, of weir flows),
+            /// syslog://HOST:PORT or syslog+tcp://HOST:PORT (a JSON message for each row)
             output: Option<PathBuf>, short('o'), shown("FILE|DIR/|URL");
             /// Begin another file at this size (100M), after this time of capture (1h), or at both (1G,1h).
             /// FILE.json becomes FILE.2026-11-25-14-00-00.json, named after the beginning of the hour; each
@@ -152,8 +152,8 @@ options! {
             /// With --spool: at most this many bytes in the directory; further rows are lost and counted.
             /// Default: 1G
             spool_max: Option<String>, shown("BYTES"), needs("spool"), minus();
-            /// With -o ipfix://…: the number of the observation domain, by which a collector tells exporters
-            /// of one host apart. Default: 0
+            /// With -o ipfix://…: the number of the observation domain. Collectors distinguish the exporters
+            /// of one host by this number. Default: 0
             observation_domain: Option<u32>, shown("N");
             /// The name of this machine
             sensor: Option<String>, shown("NAME"), text_by(sensor_text);

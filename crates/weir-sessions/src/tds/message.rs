@@ -117,8 +117,8 @@ pub(super) fn may_begin(place: FirstPlace) -> ByteSet {
 
 /// Recognises the first packet of a client.
 pub(super) fn probe(opening: &Opening<'_>) -> Probe {
-    // In DNS over TCP, the number of questions stands where TDS has the number of the packet. A message
-    // without questions may look like a packet with number 0.
+    // Byte 6 is the number of the packet in TDS. In DNS over TCP, byte 6 is the first byte of the number of
+    // questions, which is 0: on ports of DNS, such a message is not TDS.
     let is_dns = |bytes: &[u8]| bytes.get(6) == Some(&0) && opening.is_on(dns::PROTOCOL.ports);
     let side = |bytes: &[u8]| if is_dns(bytes) { Probe::NotForUs } else { first_packet(bytes) };
     match (side(opening.originator), side(opening.responder)) {
