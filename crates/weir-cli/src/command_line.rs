@@ -65,16 +65,32 @@ fn list(subcommands: &[&Subcommand]) -> String {
 
 /// The command line, without commands that this build lacks: for manual pages and completions.
 pub fn shown(subcommands: &[Subcommand]) -> clap::Command {
-    with(subcommands.iter().filter(|command| !command.is_hidden))
+    with(subcommands).subcommands(listed(subcommands).map(Subcommand::command))
 }
 
-/// The command line. The help leaves out commands that this build lacks; each says what is missing.
-fn whole(subcommands: &[Subcommand]) -> clap::Command {
-    with(subcommands.iter())
+/// The command line for these words. Of all commands only the one that is called has its arguments: the
+/// arguments of 60 commands are a tenth of the start of a run. The help leaves out commands that this build
+/// lacks; each says what is missing.
+fn for_words(words: &[OsString], subcommands: &[Subcommand]) -> clap::Command {
+    let called = words.iter().skip(1).find(|word| !is_option(word));
+    let is_called =
+        |command: &Subcommand| called.is_some_and(|word| *word == *command.name || word == "help");
+    let build = |command: &Subcommand| if is_called(command) { command.command() } else { command.unbuilt() };
+    with(subcommands).subcommands(subcommands.iter().map(build))
 }
 
-fn with<'a>(subcommands: impl Iterator<Item = &'a Subcommand> + Clone) -> clap::Command {
-    let listed: Vec<&Subcommand> = subcommands.clone().filter(|command| !command.is_hidden).collect();
+/// The commands that this build has.
+fn listed(subcommands: &[Subcommand]) -> impl Iterator<Item = &Subcommand> {
+    subcommands.iter().filter(|command| !command.is_hidden)
+}
+
+/// Whether a word of the command line is an option. `-` is the standard input.
+fn is_option(word: &OsString) -> bool {
+    word.to_str().is_some_and(|word| word.starts_with('-') && word != "-")
+}
+
+/// The command line without its commands.
+fn with(subcommands: &[Subcommand]) -> clap::Command {
     let switch = |name: &'static str, short, help: &'static str| {
         let arg = clap::Arg::new(name).short(short).long(name).help(help);
         arg.global(true).action(clap::ArgAction::SetTrue).help_heading("Messages")
@@ -86,7 +102,7 @@ fn with<'a>(subcommands: impl Iterator<Item = &'a Subcommand> + Clone) -> clap::
         .about("Answer questions about network traffic, at the speed of the memory bus")
         .override_usage("weir FILE\n       weir COMMAND FILE… [FILTER] [OPTIONS]")
         .help_template(TEMPLATE)
-        .before_help(list(&listed))
+        .before_help(list(&listed(subcommands).collect::<Vec<_>>()))
         .after_help(EXAMPLES)
         .max_term_width(WIDTH_MAX)
         .subcommand_required(true)
@@ -95,7 +111,6 @@ fn with<'a>(subcommands: impl Iterator<Item = &'a Subcommand> + Clone) -> clap::
         .arg(version)
         .arg(switch("quiet", 'q', "Print errors only: no progress, no warnings, no notes"))
         .arg(switch("verbose", 'v', "Print counters, memory and times at the end, as --stats does"))
-        .subcommands(subcommands.map(Subcommand::command))
 }
 
 /// Runs the subcommand of this process's command line; returns its exit status.
@@ -106,7 +121,7 @@ pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let words = with_overview(words, subcommands);
-    let matches = whole(subcommands).get_matches_from(words);
+    let matches = for_words(&words, subcommands).get_matches_from(words);
     terminal::set_verbosity(matches.get_flag("quiet"), matches.get_flag("verbose"));
     let (name, arguments) = matches.subcommand().unwrap_or_else(|| unreachable!("a subcommand is required"));
     let subcommand = subcommands.iter().find(|subcommand| subcommand.name == name);
@@ -133,7 +148,6 @@ fn asks_for_build(words: &[OsString]) -> bool {
 /// The words of the command line. If the first one that is no option is a capture file and no command, the
 /// command is `overview`.
 fn with_overview(mut words: Vec<OsString>, commands: &[Subcommand]) -> Vec<OsString> {
-    let is_option = |word: &OsString| word.to_str().is_some_and(|word| word.starts_with('-') && word != "-");
     let first = words.iter().skip(1).position(|word| !is_option(word)).map(|place| place + 1);
     let is_command =
         |word: &OsString| commands.iter().any(|command| *word == *command.name) || word == "help";

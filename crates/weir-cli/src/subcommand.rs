@@ -119,6 +119,11 @@ impl Subcommand {
         Self { after_help: Some(text), ..self }
     }
 
+    /// The clap command of the subcommand, without its arguments: for a run of another one.
+    pub fn unbuilt(&self) -> clap::Command {
+        clap::Command::new(self.name).about(self.about.to_string()).hide(self.is_hidden)
+    }
+
     /// The clap command of the subcommand.
     pub fn command(&self) -> clap::Command {
         let command = clap::Command::new(self.name);
