@@ -1,15 +1,15 @@
 //! The arguments of a command that asks a question.
 
 use crate::ask::{self, Asked};
-use crate::failure::Failure;
 use crate::flags::{self, file_named};
-use crate::input_options::Input;
-use crate::kind::{COMMON_OPTIONS, QuestionKind};
-use crate::options::Options as _;
-use crate::spec::QuestionSpec;
 use crate::words::Words;
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
 use std::process::ExitCode;
+use weir_questions::Input;
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
+use weir_questions::options::Options as _;
+use weir_questions::{COMMON_OPTIONS, QuestionKind};
 
 /// What a command line asks.
 pub struct Asking {

@@ -1,13 +1,13 @@
 //! The command line: the subcommands, their common options, and usage errors.
 
-use crate::compiled_in;
-use crate::failure::Failure;
-use crate::kind::Group;
 use crate::subcommand::Subcommand;
 use crate::terminal;
-use crate::words::names_file;
+use crate::version;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use weir_questions::Group;
+use weir_questions::messages::Failure;
+use weir_questions::source::file_names::names_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,7 +117,7 @@ fn with(subcommands: &[Subcommand]) -> clap::Command {
 pub fn run(subcommands: &[Subcommand]) -> Result<ExitCode, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
     if asks_for_build(&words) {
-        terminal::print(compiled_in::lines().as_bytes())?;
+        terminal::print(version::lines().as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let words = with_overview(words, subcommands);

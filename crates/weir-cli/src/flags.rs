@@ -1,12 +1,12 @@
-//! Flags of the command line, made of the tables of options ([`crate::options`]).
+//! Flags of the command line, made of the tables of options ([`weir_questions::options`]).
 
-use crate::options::{Declared, Options, Times};
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use weir::io::Format;
+use weir_questions::options::{Declared, Options, Times};
 
 /// All options of a type, as arguments of a command.
 #[derive(Debug, Clone)]

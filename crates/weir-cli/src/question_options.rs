@@ -1,13 +1,13 @@
 //! `--set KEY=VALUE`: states the options of a question by their names in a file of questions.
 
-use crate::failure::Failure;
-use crate::kinds;
-use crate::options::{Options as _, object_of};
-use crate::output;
-use crate::spec::QuestionSpec;
 use clap::Args as ClapArgs;
 use std::path::Path;
 use toml::{Table, Value};
+use weir_questions::QuestionSpec;
+use weir_questions::kinds;
+use weir_questions::messages::Failure;
+use weir_questions::options::{Options as _, object_of};
+use weir_questions::output::place;
 
 /// Options of a question on a command line.
 #[derive(ClapArgs, Clone)]
@@ -49,7 +49,7 @@ impl QuestionOptions {
     /// # Errors
     /// A path that is not UTF-8: questions are text.
     pub fn add_path(&mut self, key: &str, path: &Path) -> Result<(), Failure> {
-        let absolute = match output::is_remote(path) {
+        let absolute = match place::is_remote(path) {
             true => path.to_path_buf(),
             false => std::path::absolute(path).map_err(Failure::new)?,
         };

@@ -12,10 +12,7 @@
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore
 //! called before there are other threads, but for the one that DPDK has: it gives them up, too.
 
-use crate::failure::Failure;
-use crate::input_options::Input;
-use crate::spec::QuestionSpec;
-use crate::{output, terminal, write_bounds};
+use crate::terminal;
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules};
 use nix::unistd::{Group, User};
 use rustix::process::{Gid, Uid, geteuid};
@@ -28,6 +25,11 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use weir::link::{LOADER_THREAD, Loader, dpdk};
+use weir_questions::Input;
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
+use weir_questions::messages::set_writable;
+use weir_questions::output::place;
 
 /// What root may still do if no other user is given: write to directories of other users, and listen on low
 /// ports.
@@ -99,10 +101,10 @@ const REFUSED: &[i64] = &[
 pub fn writable(input: &Input, specs: &[QuestionSpec], socket: Option<&Path>) -> Vec<PathBuf> {
     let mut places = input.write_to.clone();
     for spec in specs {
-        let output = spec.output.as_deref().filter(|path| !output::is_remote(path));
+        let output = spec.output.as_deref().filter(|path| !place::is_remote(path));
         // A link leads to another directory.
         let output = output.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
-        places.extend(output.map(|path| match output::is_special(&path) {
+        places.extend(output.map(|path| match place::is_special(&path) {
             true => path,
             false => directory_of(&path),
         }));
@@ -125,7 +127,7 @@ pub fn writable(input: &Input, specs: &[QuestionSpec], socket: Option<&Path>) ->
 /// The directory in which an output is created.
 fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
-        _ if output::is_directory(path) => path.to_path_buf(),
+        _ if place::is_directory(path) => path.to_path_buf(),
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
     }
@@ -181,7 +183,7 @@ pub fn enter(input: &Input, writable: &[PathBuf], loader: &Loader) -> Result<(),
         return Ok(());
     }
     if !missing.iter().any(|(part, _)| *part == LANDLOCK) {
-        write_bounds::set(writable);
+        set_writable(writable);
     }
     let of_loading = || if had_filters && is_alone { refuse_loading() } else { Ok(()) };
     if let Err(why) = refuse_calls(had_filters).and_then(|()| of_loading()) {

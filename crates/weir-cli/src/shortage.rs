@@ -1,8 +1,8 @@
 //! Ends the run in order once the system refuses memory, with the reserve that is kept for this.
 
-use crate::ender::Ender;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir_questions::source::Ender;
 
 /// The system has refused memory.
 static IS_SHORT: AtomicBool = AtomicBool::new(false);

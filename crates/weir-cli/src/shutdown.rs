@@ -1,9 +1,7 @@
 //! Ends the process within a second of SIGTERM or SIGHUP, whatever is blocked. Process managers send these
 //! signals once. SIGINT has no such limit: a person sees that the process waits, and sends it again.
 
-use crate::captures::Hangup;
-use crate::failure::Failure;
-use crate::outlets::Outlets;
+use crate::signals::Hangup;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
@@ -12,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use weir_questions::messages::Failure;
+use weir_questions::output::Outlets;
 
 /// Time from the signal until the run does not wait for outputs.
 const OUTPUT_TIME: Duration = Duration::from_millis(250);

@@ -2,13 +2,13 @@
 //! traffic, the type of that question. Each file of `command` declares its own; `command/mod.rs` lists them.
 
 use crate::asking::Asking;
-use crate::failure::Failure;
 use crate::flags::formats;
-use crate::kind::{Group, QuestionKind};
 use clap::{ArgMatches, Args, FromArgMatches};
 use std::borrow::Cow;
 use std::process::ExitCode;
 use weir::io::CaptureFormat;
+use weir_questions::messages::Failure;
+use weir_questions::{Group, QuestionKind};
 
 /// A subcommand.
 pub struct Subcommand {

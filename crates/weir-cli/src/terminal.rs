@@ -1,14 +1,16 @@
 //! The terminal: messages on standard error, colours, and width.
 
-use crate::listener::Listener;
 use clap::ValueEnum;
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir::packet::printable;
+use weir::io::{Format, sink};
+use weir::packet::RowSink;
+use weir_questions::messages::{Failure, Level, Listener, Message};
+use weir_questions::output::place;
+use weir_questions::{Screen, Stdout};
 
 /// Only errors are printed.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
@@ -31,20 +33,50 @@ pub fn is_verbose() -> bool {
     IS_VERBOSE.load(Ordering::Relaxed)
 }
 
-/// Prints a warning, unless only errors are printed. A [`Listener`] of the thread receives the warning
-/// instead.
-pub fn note(words: fmt::Arguments<'_>) {
-    if !is_quiet() {
-        say(words);
-    }
+/// Prints the messages of the process from now on.
+pub fn listen() {
+    Listener::new(|message| hear(&message)).of_process();
 }
 
-/// As [`note`], for a message that says how the run proceeds.
-pub fn inform(words: fmt::Arguments<'_>) {
-    match Listener::current() {
-        Some(listener) => listener.hear(&words.to_string(), false),
-        None => note(words),
+/// Prints a message to standard error, unless only errors are printed.
+fn hear(message: &Message) {
+    if is_quiet() && message.level() != Level::Error {
+        return;
     }
+    let line = message.line(stderr_color());
+    if let Some(messages) = &mut *held() {
+        if messages.len() == HELD_MAX {
+            messages.pop_front();
+        }
+        return messages.push_back(line.to_string());
+    }
+    print_line(line);
+}
+
+/// A closed standard error is not a failure of the run.
+fn print_line(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// The terminal of standard output.
+pub fn screen() -> Option<Screen> {
+    let is_terminal = io::stdout().is_terminal();
+    is_terminal.then(|| Screen { is_colored: stdout_color(), width: width() })
+}
+
+/// The sink of a listing command: rows on standard output, in the given format or a default.
+///
+/// # Errors
+/// There is no such format, or a terminal cannot show it.
+pub fn listing(format: Option<&str>) -> Result<Box<dyn RowSink + Send>, Failure> {
+    let stdout = Stdout { is_shared: false, screen: screen() };
+    let format: Format = match format {
+        Some(name) => name.parse().map_err(Failure::new)?,
+        None if stdout.screen.is_some() => Format::Table,
+        None => Format::Json,
+    };
+    place::refuse_terminal(format, None, stdout)?;
+    Ok(sink::create(format, Box::new(place::open(None)?), &place::options("", None, stdout)))
 }
 
 /// When to use colours.
@@ -109,23 +141,7 @@ pub fn last_held() -> Option<String> {
 /// Prints the messages that were held back, and further ones as before.
 pub fn release() {
     let messages = held().take();
-    messages.into_iter().flatten().for_each(|message| say(format_args!("{message}")));
-}
-
-/// Prints a message to standard error, without characters that control the terminal: it may name files, or
-/// repeat text of others. A closed standard error is not a failure of the run. A [`Listener`] of the thread
-/// receives the message instead.
-pub fn say(words: fmt::Arguments<'_>) {
-    if let Some(listener) = Listener::current() {
-        return listener.hear(&printable(&words.to_string(), &['\n', '\t']), true);
-    }
-    if let Some(messages) = &mut *held() {
-        if messages.len() == HELD_MAX {
-            messages.pop_front();
-        }
-        return messages.push_back(words.to_string());
-    }
-    let _ = writeln!(io::stderr(), "{}", printable(&words.to_string(), &['\n', '\t']));
+    messages.into_iter().flatten().for_each(|line| print_line(&line));
 }
 
 /// Prints to standard output.
@@ -138,13 +154,8 @@ pub fn print(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints rendered diagnostics to standard error, with their colours.
-pub fn say_rendered(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
 /// Width of the terminal in columns.
-pub fn width() -> Option<usize> {
+fn width() -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     said.or_else(|| console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns)))
 }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use weir_pipeline::bounded::{Bounded, Refused};
 
 /// Pause after the first failure to connect. Each further pause is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -142,7 +143,7 @@ impl Link {
 impl Carrier for Link {
     fn send(&mut self, rows: u32, bytes: Vec<u8>) {
         let mut state = self.shared.lock();
-        while state.queue.as_ref().is_some_and(|queue| !queue.has_room(bytes.len())) {
+        while state.queue.as_ref().is_some_and(|queue| !queue.has_room(bytes.len() as u64)) {
             if (self.is_over)(state.progress) {
                 break;
             }
@@ -150,16 +151,18 @@ impl Carrier for Link {
         }
         let Some(queue) = &mut state.queue else { return };
         let was_empty = queue.waiting_rows() == 0;
-        let pushed = queue.push(rows, bytes);
+        let offered = queue.offer((rows, bytes));
         if was_empty {
             state.progress = Instant::now();
         }
-        if !matches!(pushed, Ok(true)) {
+        if offered.is_err() {
             state.lost_rows += u64::from(rows);
             self.notify.tell(Event::Lost(rows.into()));
         }
         drop(state);
-        pushed.err().into_iter().for_each(|error| self.shared.tell_disk(error, &self.notify));
+        if let Err(Refused::Broken(error)) = offered {
+            self.shared.tell_disk(error, &self.notify);
+        }
         self.shared.arrived.notify_one();
     }
 

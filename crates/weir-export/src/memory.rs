@@ -65,6 +65,11 @@ impl MemoryQueue {
         self.read = 0;
     }
 
+    /// Memory of the messages, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     pub fn waiting_rows(&self) -> u64 {
         self.rows
     }

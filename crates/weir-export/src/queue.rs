@@ -1,10 +1,11 @@
 //! The queue before a connection: in memory, or in a spool on disk.
 
-use crate::memory::MemoryQueue;
+use crate::memory::{MEMORY_BYTES_MAX, MemoryQueue};
 use crate::message::Message;
 use crate::spool::Spool;
 use std::io;
 use std::sync::Arc;
+use weir_pipeline::bounded::{Bounded, Refused, WhenFull};
 
 /// A queue of messages. Messages that were read stay in the queue until they are acknowledged.
 #[derive(Debug)]
@@ -18,6 +19,54 @@ enum Place {
     Disk(Box<Spool>),
 }
 
+impl Bounded for Queue {
+    /// A message with this number of rows.
+    type Item = (u32, Vec<u8>);
+
+    fn when_full(&self) -> WhenFull {
+        match self.0 {
+            Place::Memory(_) => WhenFull::Refuse,
+            Place::Disk(_) => WhenFull::Spill,
+        }
+    }
+
+    /// Bytes.
+    fn bound(&self) -> u64 {
+        match &self.0 {
+            Place::Memory(_) => MEMORY_BYTES_MAX as u64,
+            Place::Disk(spool) => spool.bytes_max(),
+        }
+    }
+
+    fn waiting(&self) -> u64 {
+        match &self.0 {
+            Place::Memory(queue) => queue.bytes(),
+            Place::Disk(spool) => spool.size(),
+        }
+    }
+
+    /// A message on the disk has room beside what a file has in addition, and has a bound of its own.
+    fn has_room(&self, bytes: u64) -> bool {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        match &self.0 {
+            Place::Memory(queue) => queue.has_room(bytes),
+            Place::Disk(spool) => spool.has_room(bytes),
+        }
+    }
+
+    fn offer(&mut self, (rows, bytes): (u32, Vec<u8>)) -> Result<(), Refused> {
+        let is_accepted = match &mut self.0 {
+            Place::Memory(queue) => Ok(queue.push(rows, bytes)),
+            Place::Disk(spool) => spool.push(rows, &bytes),
+        };
+        match is_accepted {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refused::Full),
+            Err(error) => Err(Refused::Broken(error)),
+        }
+    }
+}
+
 impl Queue {
     /// A queue in memory, for messages with this context.
     pub fn in_memory(context: Arc<[u8]>) -> Self {
@@ -27,25 +76,6 @@ impl Queue {
     /// A queue on disk.
     pub fn on_disk(spool: Spool) -> Self {
         Self(Place::Disk(Box::new(spool)))
-    }
-
-    /// Adds a message. Returns whether the queue accepted it.
-    ///
-    /// # Errors
-    /// The disk refused the message.
-    pub fn push(&mut self, rows: u32, bytes: Vec<u8>) -> io::Result<bool> {
-        match &mut self.0 {
-            Place::Memory(queue) => Ok(queue.push(rows, bytes)),
-            Place::Disk(spool) => spool.push(rows, &bytes),
-        }
-    }
-
-    /// Whether a message of this size would be accepted.
-    pub fn has_room(&self, bytes: usize) -> bool {
-        match &self.0 {
-            Place::Memory(queue) => queue.has_room(bytes),
-            Place::Disk(spool) => spool.has_room(bytes),
-        }
     }
 
     /// Reads the next message. `None`: there is none at present.

@@ -72,10 +72,21 @@ pub fn is_admitted(user: u32) -> bool {
 /// # Errors
 /// Another user of this machine is at its other end.
 pub fn admit(stream: &TcpStream) -> Result<(), Refused> {
-    let checked = match (stream.peer_addr(), stream.local_addr()) {
-        (Ok(far), Ok(near)) => judge(far, diag::user_of(far, near)),
-        (far, near) => Err(Refused::Unknown(far.err().or(near.err()))),
-    };
+    match (stream.peer_addr(), stream.local_addr()) {
+        (Ok(far), Ok(near)) => admit_ends(far, near),
+        (far, near) => told(Err(Refused::Unknown(far.err().or(near.err())))),
+    }
+}
+
+/// As [`admit`], for the connection between these addresses, of which `near` is that of this process.
+///
+/// # Errors
+/// As [`admit`].
+pub fn admit_ends(far: SocketAddr, near: SocketAddr) -> Result<(), Refused> {
+    told(judge(far, diag::user_of(far, near)))
+}
+
+fn told(checked: Result<(), Refused>) -> Result<(), Refused> {
     if let (Err(refused), Some(tell)) = (&checked, TOLD.get()) {
         tell(refused);
     }

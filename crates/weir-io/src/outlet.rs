@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
+use weir_pipeline::bounded::{Bounded, WhenFull};
 
 /// Limit of the bytes in the queue of an output. A larger job is accepted by an empty queue.
 pub const QUEUE_BYTES_MAX: usize = 4 << 20;
@@ -103,14 +104,7 @@ pub struct Load {
 /// A job of an output.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Why a job was not accepted.
-#[derive(Debug)]
-pub enum Refused {
-    /// The queue is full, and the patience is over.
-    Full,
-    /// The thread cannot be created.
-    Thread(io::Error),
-}
+pub use weir_pipeline::bounded::Refused;
 
 /// The thread of an output, which begins with the first job and ends when the outlet is dropped and its queue
 /// is empty. Dropping does not wait; [`wait`](Self::wait) does.
@@ -209,6 +203,27 @@ impl Drop for Alarm<'_> {
     }
 }
 
+impl Bounded for &Outlet {
+    type Item = (Load, Job);
+
+    fn when_full(&self) -> WhenFull {
+        WhenFull::Wait
+    }
+
+    /// Bytes.
+    fn bound(&self) -> u64 {
+        QUEUE_BYTES_MAX as u64
+    }
+
+    fn waiting(&self) -> u64 {
+        Outlet::waiting(self).bytes as u64
+    }
+
+    fn offer(&mut self, (load, job): (Load, Job)) -> Result<(), Refused> {
+        self.send(load, job)
+    }
+}
+
 impl Outlet {
     /// An outlet without a thread yet.
     pub fn new(patience: Patience) -> Self {
@@ -252,7 +267,7 @@ impl Outlet {
     /// times.
     ///
     /// # Errors
-    /// [`Refused::Thread`]
+    /// [`Refused::Broken`]: the thread cannot be created.
     pub fn post(&self, job: Job) -> Result<(), Refused> {
         self.push(self.shared.lock(), Load::default(), job)
     }
@@ -262,7 +277,7 @@ impl Outlet {
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name("weir-out".into());
             // The new thread waits for the lock.
-            thread.spawn(move || shared.work()).map_err(Refused::Thread)?;
+            thread.spawn(move || shared.work()).map_err(Refused::Broken)?;
             state.is_started = true;
         }
         if state.is_idle() {

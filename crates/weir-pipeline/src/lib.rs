@@ -7,7 +7,8 @@
 //!
 //! Between items, a [`Signal`] tells the time that the items have reached, the end of a window, and the end
 //! of all items. This crate knows no packets, and reads no clock: time is an argument. What operators keep
-//! has a bound, and [`Counts`] say what bounds cut off.
+//! has a bound, and [`Counts`] say what bounds cut off. [`bounded`] is the contract of all bounded queues
+//! of Weir, of which [`Queue`] is one.
 //!
 //! | operator | does |
 //! |---|---|
@@ -20,6 +21,7 @@
 //! | [`Queue`] | the rest on another thread |
 #![forbid(unsafe_code)]
 
+pub mod bounded;
 mod byte_table;
 mod counts;
 mod each;

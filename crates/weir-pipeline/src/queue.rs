@@ -1,5 +1,6 @@
 //! Queues between threads: rings for one producer and one consumer, without locks.
 
+use crate::bounded::{Bounded, Refused, WhenFull};
 use crate::counts::{Counts, counts_of};
 use crate::operator::{Operator, Port};
 use crate::signal::Signal;
@@ -60,14 +61,38 @@ pub struct Queue<T> {
     thread: Option<JoinHandle<Counts>>,
     /// Those of the thread, once it has ended.
     counts: Counts,
+    capacity: usize,
+}
+
+impl<T: Send + 'static> Bounded for Queue<T> {
+    type Item = T;
+
+    fn when_full(&self) -> WhenFull {
+        WhenFull::Wait
+    }
+
+    /// Items.
+    fn bound(&self) -> u64 {
+        self.capacity as u64
+    }
+
+    fn waiting(&self) -> u64 {
+        self.producer.as_ref().map_or(0, |producer| self.capacity.saturating_sub(producer.slots()) as u64)
+    }
+
+    fn offer(&mut self, item: T) -> Result<(), Refused> {
+        self.push(Message::Item(item));
+        if self.producer.is_some() { Ok(()) } else { Err(Refused::Closed) }
+    }
 }
 
 impl<T: Send + 'static> Queue<T> {
     /// Starts a thread that runs `rest`. The ring has room for `capacity` items, but at least 1.
     pub fn new<R: Operator<T> + Send + 'static>(capacity: usize, rest: R) -> Self {
-        let (producer, consumer) = RingBuffer::new(capacity.max(1));
+        let capacity = capacity.max(1);
+        let (producer, consumer) = RingBuffer::new(capacity);
         let thread = thread::spawn(move || receive(consumer, rest));
-        Self { producer: Some(producer), thread: Some(thread), counts: Counts::new() }
+        Self { producer: Some(producer), thread: Some(thread), counts: Counts::new(), capacity }
     }
 
     fn push(&mut self, message: Message<T>) {

@@ -7,12 +7,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::io::{self, Read};
 use std::time::Duration;
-use weir_cli::questions::{Ended, Ender, Input, Listener, Mistake, Questions, TakeRows, settings};
 use weir_lake::{
     Capture, Division, Fault, Files, Identity, Index, OpenCapture, Task, TaskSource, Window, build_index,
     plan,
 };
 use weir_packet::{Burst, Poll, Source, SourceError, Timestamp};
+use weir_questions::by_name::{Ended, Ender, Input, Listener, Mistake, Questions, TakeRows, settings};
 
 /// The bytes of the index of a capture: of a file by its name, or of a binary file object. `identity`: its
 /// bytes, its time of change, a number of the settings, and the size of chunks. `options` (JSON) are those of
@@ -108,6 +108,11 @@ impl Part {
         Ok(Self { source: TaskSource::new(task, opener, pairs), first_time, errors })
     }
 
+    /// The time of the first packet of all captures.
+    pub fn first_time(&self) -> Option<Timestamp> {
+        self.first_time
+    }
+
     /// Answers questions about the part.
     pub fn run(
         self,
@@ -118,7 +123,7 @@ impl Part {
         progress: &mut dyn FnMut(u64, Option<u64>),
     ) -> Result<Ended, Mistake> {
         let source = Ending { source: self.source, ender: ender.clone() };
-        let mut ended = questions.run_over(takers, (source, self.first_time), ender, listener, progress)?;
+        let mut ended = questions.run_over(takers, source, ender, listener, progress)?;
         ended.errors.extend(self.errors);
         Ok(ended)
     }

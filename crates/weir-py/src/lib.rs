@@ -3,7 +3,7 @@
 //! `run.rs` checks the questions of a run, and `start.rs` answers them on a thread; `queues.rs` holds the
 //! batches between that thread and those who read; `stream.rs` reads them, as Arrow's C stream or as rows of
 //! Python. What users see is Python: `python/weir/`. The meaning of questions and options is that of the
-//! command (`weir_cli::questions`): nothing here knows a type of questions or an option.
+//! command (`weir_questions::by_name`): nothing here knows a type of questions or an option.
 //!
 //! `lake.rs` divides captures among tasks, for Spark.
 //!
@@ -20,8 +20,8 @@ mod stream;
 
 use mistakes::to_python;
 use pyo3::prelude::*;
-use weir_cli::questions;
 use weir_packet::Value;
+use weir_questions::by_name;
 
 /// The engine's account of memory sees what parsers allocate.
 #[global_allocator]
@@ -44,7 +44,7 @@ mod _weir {
 /// those of a log.
 #[pyfunction]
 fn kinds() -> Vec<(&'static str, String, Vec<&'static str>, bool)> {
-    questions::kinds().into_iter().map(|kind| (kind.name, kind.about, kind.options, kind.is_log)).collect()
+    by_name::kinds().into_iter().map(|kind| (kind.name, kind.about, kind.options, kind.is_log)).collect()
 }
 
 /// The version of Weir.
@@ -59,7 +59,7 @@ type FieldRow = (String, String, Vec<String>, String);
 /// The fields of filters.
 #[pyfunction]
 fn fields(py: Python<'_>, stacks: Vec<String>, words: &str) -> PyResult<Vec<FieldRow>> {
-    let (_, rows) = questions::fields(&stacks, words).map_err(|wrong| to_python(py, &wrong))?;
+    let (_, rows) = by_name::fields(&stacks, words).map_err(|wrong| to_python(py, &wrong))?;
     let text =
         |value: &Value<'_>| if let Value::Text(text) = value { text.to_string() } else { String::new() };
     let row = |values: Vec<Value<'_>>| {
@@ -73,6 +73,6 @@ fn fields(py: Python<'_>, stacks: Vec<String>, words: &str) -> PyResult<Vec<Fiel
 /// protocols that carry such rows.
 #[pyfunction]
 fn filter_fields(py: Python<'_>, kind: &str) -> Vec<(String, Vec<String>, Vec<String>)> {
-    let found = py.detach(|| questions::filter_fields(kind));
+    let found = py.detach(|| by_name::filter_fields(kind));
     found.into_iter().map(|one| (one.column, one.fields, one.carriers)).collect()
 }

@@ -1,7 +1,7 @@
 //! Mistakes of questions as exceptions of Python, whose classes are in `python/weir/_errors.py`.
 
 use pyo3::prelude::*;
-use weir_cli::questions::{Message, Mistake};
+use weir_questions::by_name::{Level, Message, Mistake};
 
 /// The exception for a mistake: `FilterError` if a place is marked, `WeirError` otherwise.
 pub fn to_python(py: Python<'_>, mistake: &Mistake) -> PyErr {
@@ -29,7 +29,7 @@ pub fn of_unread(py: Python<'_>, message: &str) -> PyErr {
 /// The program turns warnings into exceptions.
 pub fn tell(py: Python<'_>, message: &Message) -> PyResult<()> {
     let tell = py.import("weir._errors")?.getattr("_tell")?;
-    tell.call1((message.text.as_str(), message.is_warning)).map(drop)
+    tell.call1((message.text(), message.level() != Level::Progress)).map(drop)
 }
 
 fn raise<'py>(py: Python<'py>, make: &str, values: impl pyo3::call::PyCallArgs<'py>) -> PyErr {

@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir_cli::questions::{Ended, Ender, Message, Mistake};
+use weir_questions::by_name::{Ended, Ender, Message, Mistake};
 
 /// Messages that wait for a reader at most; earlier ones are lost.
 const MESSAGES_MAX: usize = 100;

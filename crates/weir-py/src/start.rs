@@ -7,9 +7,9 @@ use arrow_array::RecordBatch;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_cli::questions::{Listener, Questions, TakeRows};
 use weir_columns::ArrowBatches;
 use weir_packet::Batch;
+use weir_questions::by_name::{Listener, Questions, TakeRows};
 
 /// Starts a run at the first call.
 pub struct Start(Mutex<Option<(Questions, Packets)>>);

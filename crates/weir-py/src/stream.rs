@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use weir_cli::questions::Message;
+use weir_questions::by_name::{Level, Message};
 
 /// How often a reader that waits looks for signals.
 const SIGNALS: Duration = Duration::from_millis(50);
@@ -204,7 +204,7 @@ impl Reader {
             Damage::Keep => self.fail(py, &of_captures(py, errors)),
             Damage::Warn => {
                 for text in errors {
-                    tell(py, &Message { text: text.clone(), is_warning: true })?;
+                    tell(py, &Message::of(text, Level::Warning))?;
                 }
             }
         }

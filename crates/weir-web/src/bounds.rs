@@ -42,5 +42,11 @@ pub const BUCKETS_MAX: usize = 2000;
 pub const FILTER_BYTES_MAX: usize = 8 << 10;
 /// Seconds of a dump, before and after the request.
 pub const DUMP_SECONDS_MAX: f64 = 86_400.0;
+/// Connections at a time of a server of one text; further ones are closed.
+pub const TEXT_CONNECTIONS_MAX: usize = 16;
+/// Bytes of the head of a request to it.
+pub const TEXT_HEAD_BYTES_MAX: usize = 8 << 10;
+/// Time for a request to it to be complete, and for its answer to be accepted.
+pub const TEXT_TRANSFER_MAX: Duration = Duration::from_secs(5);
 /// Threads that answer requests: those of queries and of streams that go on, and some for short answers.
 pub(crate) const THREADS_MAX: usize = QUERIES_MAX * 2 + 8;

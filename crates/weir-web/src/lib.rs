@@ -5,14 +5,17 @@
 //! so that no client delays the recorder.
 //!
 //! - `routes.rs`: the table of routes, and how a request of HTTP becomes a [`Request`]
+//! - `address.rs`: where servers listen
 //! - `admission.rs`: who may ask: tokens, names of hosts, places of origin
 //! - `server.rs`: connections and their limits; `answers.rs`: from a [`Reply`] to a response
 //! - `events.rs`: the stream of events
+//! - `text_page.rs`: a server of one text, such as metrics
 //! - `bounds.rs`: all limits
 //! - `docs/openapi.json` in the repository describes the routes for other programs; a test compares both
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod admission;
 mod answers;
 mod body;
@@ -25,8 +28,10 @@ mod request;
 mod routes;
 mod server;
 mod service;
+mod text_page;
 
-pub use admission::{Admission, Token, check_origin, is_loopback};
+pub use address::{addresses, bind};
+pub use admission::{Admission, Token};
 pub use body::Output;
 pub use client::Client;
 pub use events::Events;
@@ -35,3 +40,4 @@ pub use request::{Part, Request, RowsAsked, Span};
 pub use routes::{OPENAPI, paths};
 pub use server::{Listening, Server};
 pub use service::Service;
+pub use text_page::TextPage;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Makes the wheel.
 pub fn make(options: &Options) -> Result<PathBuf> {
-    let features = format!("weir-cli/{}", program::FEATURES);
+    let features = format!("weir-questions/{}", program::FEATURES);
     let wheel = python::build(&options.profile, &[&features])?;
     let copy = folder()?.join(wheel.file_name().ok_or("the wheel has no name")?);
     fs::copy(&wheel, &copy).map_err(said(copy.display()))?;

@@ -1,10 +1,10 @@
 //! `weir aggregate`: the first word is the aggregate.
 
 use crate::asking::Asking;
-use crate::failure::Failure;
-use crate::kind::QuestionKind;
 use crate::subcommand::{NoArgs, Subcommand};
 use std::process::ExitCode;
+use weir_questions::QuestionKind;
+use weir_questions::messages::Failure;
 
 /// The subcommand.
 pub fn command(kind: QuestionKind) -> Subcommand {

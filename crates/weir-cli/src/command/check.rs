@@ -1,15 +1,16 @@
 //! `weir check`: reports all mistakes in `.weir` files.
 
-use crate::failure::Failure;
-use crate::kind::Group;
 use crate::subcommand::Subcommand;
-use crate::{input, terminal};
 use clap::Args as ClapArgs;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir::lang::Library;
+use weir_questions::Group;
+use weir_questions::messages::Failure;
+use weir_questions::messages::{Level, Message};
+use weir_questions::source::input;
 
 /// Arguments of `check`.
 #[derive(ClapArgs)]
@@ -40,7 +41,8 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             Ok(text) => text,
             // The other files are still checked.
             Err(missing) => {
-                status = missing.report();
+                missing.report();
+                status = ExitCode::from(2);
                 continue;
             }
         };
@@ -49,7 +51,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
         match Library::builtin().extend_with_imports(&path.display().to_string(), &text, read) {
             Ok(warnings) => {
                 if !warnings.list.is_empty() {
-                    terminal::say_rendered(&warnings.render(terminal::stderr_color()));
+                    Message::rendered(|is_colored| warnings.render(is_colored), Level::Warning).tell();
                 }
                 let besides = match warnings.list.len() {
                     0 => String::new(),
@@ -59,7 +61,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
                 writeln!(std::io::stdout(), "{}: no mistakes{besides}", path.display())?;
             }
             Err(mistakes) => {
-                terminal::say_rendered(&mistakes.render(terminal::stderr_color()));
+                Message::rendered(|is_colored| mistakes.render(is_colored), Level::Error).tell();
                 status = ExitCode::from(2);
             }
         }

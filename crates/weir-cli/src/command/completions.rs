@@ -1,12 +1,13 @@
 //! `weir completions`: completions for shells.
 
-use crate::failure::Failure;
-use crate::kind::Group;
+use crate::command_line;
 use crate::subcommand::Subcommand;
-use crate::{command_line, terminal};
+use crate::terminal;
 use clap::Args as ClapArgs;
 use clap_complete::Shell;
 use std::process::ExitCode;
+use weir_questions::Group;
+use weir_questions::messages::Failure;
 
 /// Arguments of `completions`.
 #[derive(ClapArgs)]

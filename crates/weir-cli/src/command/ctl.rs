@@ -1,17 +1,17 @@
 //! `weir ctl`: adds, lists, changes and removes questions of an active `weir run --control SOCKET`.
 
-use crate::control::{self, Request};
-use crate::failure::Failure;
 use crate::flags::formats;
-use crate::kind::Group;
-use crate::output;
 use crate::question_options::{QuestionOptions, Settings};
-use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
+use crate::terminal;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir::packet::{Batch, Column, Value, ValueType};
+use weir_questions::Group;
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
+use weir_questions::run::control::{self, Request};
 
 /// Arguments of `ctl`.
 #[derive(ClapArgs, Clone)]
@@ -119,7 +119,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         say!("done in {:.1} ms", micros as f64 / 1e3);
         return Ok(ExitCode::SUCCESS);
     }
-    let mut sink = output::listing(None)?;
+    let mut sink = terminal::listing(None)?;
     sink.begin(COLUMNS)?;
     let mut rows = Batch::new(COLUMNS.len());
     for question in &answer.questions {

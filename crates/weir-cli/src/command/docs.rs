@@ -1,9 +1,6 @@
 //! `weir docs`: reference pages, generated from the `.weir` text of layers and stacks, and from the
 //! registries of session protocols and logs.
 
-use crate::failure::Failure;
-use crate::input;
-use crate::kind::Group;
 use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::fmt::Write as _;
@@ -13,6 +10,9 @@ use weir::lang::{Library, reference};
 use weir::packet::ValueType;
 use weir::sessions::{Field, SessionProtocol, SessionRegistry};
 use weir::{Compiler, Log};
+use weir_questions::Group;
+use weir_questions::messages::Failure;
+use weir_questions::source::input;
 
 /// Arguments of `docs`.
 #[derive(ClapArgs)]

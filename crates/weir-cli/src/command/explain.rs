@@ -1,24 +1,21 @@
 //! `weir explain`: the stages of a filter, and why a packet matches or not.
 
-use crate::failure::Failure;
 use crate::flags::{Part, Subset};
-use crate::form::Form;
-use crate::input_options::Input;
-use crate::kind::{Context, Group, QuestionKinds};
-use crate::kinds;
-use crate::outlets::Outlets;
 use crate::question_options::{QuestionOptions, Settings};
-use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
-use crate::{input, runner};
 use clap::Args as ClapArgs;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use weir::Limits;
-use weir::io::{CaptureReader, Findings, Format, Patience};
+use weir::explain;
+use weir::io::CaptureReader;
 use weir::packet::{Burst, Poll, Source};
-use weir::{Compiled, Compiler, Engine, Item, Next, TakeItems, explain};
+use weir_questions::Input;
+use weir_questions::QuestionSpec;
+use weir_questions::kinds;
+use weir_questions::messages::Failure;
+use weir_questions::run::{Run, RunSettings};
+use weir_questions::{Group, QuestionKinds};
 
 /// Arguments of `explain`.
 #[derive(ClapArgs)]
@@ -87,9 +84,9 @@ pub fn command() -> Subcommand {
 }
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let (compiler, compiled) = compile(args)?;
-    runner::warn(&compiled);
-    let catalog = compiler.catalog();
+    let mut run = prepare(args)?;
+    let compiled = run.compile()?.clone();
+    let catalog = run.set().compiler.catalog();
     let text = match (&args.packet, args.stage.as_deref()) {
         (Some(place), _) => {
             let (path, number) = split_place(place)?;
@@ -111,44 +108,16 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program that answers the questions of a command.
-fn compile(args: &Args) -> Result<(Compiler, Compiled), Failure> {
-    let compiler = input::compiler(&args.program.0.stack)?;
-    let options =
-        weir::Options { narrow: true, limits: Limits::default(), ..input::options(&args.program.0)? };
-    let (spec, kinds) = (args.question()?, QuestionKinds::new(kinds::all()));
-    let kind = kinds.get(&spec.ask)?;
-    kind.check_options(&spec)?;
+/// The run that would answer the questions of a command.
+fn prepare(args: &Args) -> Result<Run<'static>, Failure> {
+    let settings = RunSettings { is_narrow: true, ..RunSettings::default() };
+    let mut run = Run::new(&args.program.0, settings, &[])?;
+    let mut spec = args.question()?;
     // The lines of packets need most fields of all layers, whatever the filter is.
-    let form = if kind.is_capturable { Form::Count } else { Form::Rows(Format::Json) };
-    let findings = Findings::default();
-    let outlets = Outlets::with(Patience::unlimited(), false);
-    let context = Context {
-        compiler: &compiler,
-        bpf: args.program.0.bpf,
-        findings: &findings,
-        form: &form,
-        inputs: vec![],
-        captures: &[],
-        outlets: &outlets,
-        memory_max: usize::MAX,
-        file_contents: None,
-        extraction: None,
-    };
-    let resolved = (kind.resolve)(&spec, &context)?;
-    let mut engine = Engine::with(compiler.clone(), options);
-    engine.subscribe_questions(resolved.questions, NoRun)?;
-    let compiled = engine.compile()?;
-    Ok((compiler, compiled))
-}
-
-/// Receives nothing: the program is only shown.
-struct NoRun;
-
-impl TakeItems for NoRun {
-    fn take(&mut self, _: usize, _: Item<'_>) -> Next {
-        Next::End
-    }
+    spec.count = QuestionKinds::new(kinds::all()).get(&spec.ask)?.is_capturable;
+    let questions = run.set().questions_of(&spec)?;
+    run.show(questions)?;
+    Ok(run)
 }
 
 fn split_place(place: &str) -> Result<(&str, u64), Failure> {

@@ -1,8 +1,5 @@
 //! `weir fmt`: formats `.weir` files, or shows the differences.
 
-use crate::failure::Failure;
-use crate::input;
-use crate::kind::Group;
 use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::fmt::Write as _;
@@ -11,6 +8,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir::lang;
+use weir_questions::Group;
+use weir_questions::messages::Failure;
+use weir_questions::source::input;
 
 /// Examples of command lines.
 const EXAMPLES: &[(&str, &str)] = &[

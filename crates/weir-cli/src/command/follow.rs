@@ -2,15 +2,16 @@
 
 use crate::ask;
 use crate::asking::Asking;
-use crate::conversation_lines::{Look, OWN_FORMAT};
-use crate::failure::Failure;
-use crate::kind::QuestionKind;
-use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
 use crate::terminal::Colors;
 use clap::Args as ClapArgs;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use weir_questions::Look;
+use weir_questions::QuestionKind;
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
+use weir_questions::text::CONVERSATION;
 
 /// Arguments that only this command has.
 #[derive(ClapArgs)]
@@ -74,7 +75,7 @@ fn run(asking: Asking, own: Own) -> Result<ExitCode, Failure> {
         filter,
         uid: uid.clone(),
         color: own.color.are_used(None),
-        format: Some(asking.spec.format.unwrap_or_else(|| OWN_FORMAT.to_string())),
+        format: Some(asking.spec.format.unwrap_or_else(|| CONVERSATION.to_string())),
         ..asking.spec
     };
     let answered = ask::answer(asking.asked())?;

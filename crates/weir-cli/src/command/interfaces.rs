@@ -1,15 +1,15 @@
 //! `weir interfaces`: the network interfaces, and what capture on them needs.
 
-use crate::failure::Failure;
 use crate::flags::formats;
-use crate::kind::Group;
-use crate::output;
 use crate::subcommand::Subcommand;
+use crate::terminal;
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::link::dpdk;
 use weir::link::interfaces::{self, GRANT, Rights};
 use weir::packet::{Batch, Column, Value, ValueType};
+use weir_questions::Group;
+use weir_questions::messages::Failure;
 
 /// Arguments of `interfaces`.
 #[derive(ClapArgs)]
@@ -49,7 +49,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     let all = interfaces::all()
         .map_err(|error| Failure::new(format!("the interfaces cannot be listed: {error}")))?;
     let rights = Rights::of_process();
-    let mut sink = output::listing(args.format.as_deref())?;
+    let mut sink = terminal::listing(args.format.as_deref())?;
     sink.begin(COLUMNS)?;
     let mut rows = Batch::new(COLUMNS.len());
     for interface in all {

@@ -2,15 +2,15 @@
 
 use crate::ask;
 use crate::asking::Asking;
-use crate::failure::Failure;
-use crate::kind::QuestionKind;
-use crate::kinds::match_::OWN_FORMAT;
-use crate::spec::{QuestionSpec, StreamsShown};
 use crate::subcommand::Subcommand;
 use crate::terminal::Colors;
 use clap::Args as ClapArgs;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use weir_questions::QuestionKind;
+use weir_questions::kinds::GREP;
+use weir_questions::messages::Failure;
+use weir_questions::{QuestionSpec, StreamsShown};
 
 /// Arguments that only this command has.
 #[derive(ClapArgs)]
@@ -63,7 +63,7 @@ fn run(asking: Asking, own: Own) -> Result<ExitCode, Failure> {
     let is_usual = is_terminal || own.color == Colors::Always && is_stdout;
     asking.spec = QuestionSpec {
         color: own.color.are_used(spec.output.as_deref()),
-        format: spec.format.clone().or(is_usual.then(|| OWN_FORMAT.to_string())),
+        format: spec.format.clone().or(is_usual.then(|| GREP.to_string())),
         streams: match (own.streams_with_matches, own.without_match) {
             (true, _) => Some(StreamsShown::With),
             (_, true) => Some(StreamsShown::Without),

@@ -24,9 +24,9 @@ mod summary;
 mod top;
 mod zeek;
 
-use crate::kind::QuestionKind;
-use crate::kinds;
 use crate::subcommand::Subcommand;
+use weir_questions::QuestionKind;
+use weir_questions::kinds;
 
 /// All subcommands: those that ask a question of one type first.
 pub fn all() -> Vec<Subcommand> {

@@ -2,14 +2,14 @@
 
 use crate::ask;
 use crate::asking::Asking;
-use crate::failure::Failure;
 use crate::flags::file_named;
-use crate::kind::QuestionKind;
-use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weir_questions::QuestionKind;
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
 
 /// Arguments that only this command has.
 #[derive(ClapArgs)]
@@ -43,5 +43,5 @@ fn run(asking: Asking, own: Own) -> Result<ExitCode, Failure> {
     if !answered.is_unread {
         note!("{} packets written to {}", answered.answers, path.display());
     }
-    Ok(answered.ran.status)
+    Ok(answered.status)
 }

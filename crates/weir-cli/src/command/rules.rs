@@ -2,12 +2,7 @@
 
 use crate::ask::{self, Asked};
 use crate::asking::Asking;
-use crate::failure::Failure;
-use crate::input;
-use crate::kind::QuestionKind;
-use crate::loaded_rules::{Loaded, filter_checker};
 use crate::reload::{self, Reload};
-use crate::spec::RunLink;
 use crate::subcommand::Subcommand;
 use crate::terminal;
 use clap::Args as ClapArgs;
@@ -16,6 +11,11 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use weir::Compiler;
+use weir_questions::QuestionKind;
+use weir_questions::RunLink;
+use weir_questions::loaded_rules::{Loaded, filter_checker};
+use weir_questions::messages::Failure;
+use weir_questions::source::input;
 use weir_rules::Coverage;
 
 /// Arguments that only this command has.

@@ -2,17 +2,9 @@
 //! and remove questions during the run.
 
 use crate::ask::{self, Asked};
-use crate::compiled_in::HAS_KAFKA;
-use crate::failure::Failure;
 use crate::flags::{self, Flags};
-use crate::input_options::Input;
-use crate::kind::{COMMON_OPTIONS, Group, QuestionKinds};
-use crate::kinds;
-use crate::options::{Declared, Options as _, Times, json_of, object_of, options};
 use crate::reload::{self, ReadAgain, Reload};
-use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
-use crate::{input, output, words};
 use clap::{ArgMatches, Args as ClapArgs, Command, FromArgMatches};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -20,22 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use toml::{Spanned, Value};
 use weir::lang::diag::suggest;
-
-options! {
-    /// The options of `run` beside those of its input.
-    #[derive(Clone)]
-    pub struct RunOptions {
-        "" {
-            /// Listen on this socket for requests of `weir ctl`
-            control: Option<PathBuf>, shown("SOCKET");
-        }
-        "Output" {
-            /// Print counters, memory by owner, and counts and cycles per stage to standard error at the end
-            stats: bool;
-        }
-    }
-    beside {}
-}
+use weir_questions::Input;
+use weir_questions::QuestionSpec;
+use weir_questions::compiled_in::HAS_KAFKA;
+use weir_questions::kinds;
+use weir_questions::messages::Failure;
+use weir_questions::options::{Declared, Options as _, Times, json_of, object_of};
+use weir_questions::output::place;
+use weir_questions::run::RunOptions;
+use weir_questions::source::file_names;
+use weir_questions::source::input;
+use weir_questions::{COMMON_OPTIONS, Group, QuestionKinds};
 
 /// Arguments of `run`.
 #[derive(ClapArgs)]
@@ -275,8 +262,8 @@ impl QuestionFile {
 
     /// The mistake of a question that would overwrite the file.
     fn overwritten(&self, spec: &QuestionSpec) -> Option<Failure> {
-        let own = output::file_id(&self.path);
-        let is_own = spec.output.as_ref().is_some_and(|out| output::file_id(out) == own);
+        let own = place::file_id(&self.path);
+        let is_own = spec.output.as_ref().is_some_and(|out| place::file_id(out) == own);
         is_own.then(|| {
             let message = format!("{} is the file of questions: write to another file", self.path.display());
             Failure::new(message).of_question(&spec.name)
@@ -314,7 +301,7 @@ fn run(line: &CommandLine) -> Result<ExitCode, Failure> {
     }
     complete.apply_command_line(&line.matches);
     let Complete { own, mut input } = complete;
-    input.read = words::expand(&input.read)?;
+    input.read = file_names::expand(&input.read)?;
     if input.read.is_empty() && input.interface.is_empty() {
         return Err(Failure::new(
             "no input: give -r FILE or -i INTERFACE, or `read = [\"FILE\"]` or `interface = [\"eth0\"]` in the file of questions",
@@ -332,5 +319,5 @@ fn run(line: &CommandLine) -> Result<ExitCode, Failure> {
     };
     let socket = own.control.as_deref();
     let asked = Asked { reload, wrong, socket, stats: own.stats, ..Asked::of(&input, &specs) };
-    Ok(ask::answer(asked)?.ran.status)
+    Ok(ask::answer(asked)?.status)
 }

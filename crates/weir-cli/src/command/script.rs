@@ -2,17 +2,17 @@
 
 use crate::ask::{self, Asked};
 use crate::asking::Asking;
-use crate::failure::Failure;
-use crate::input_options::Input;
-use crate::kind::QuestionKind;
-use crate::output;
 use crate::reload::{self, Reload};
-use crate::spec::{QuestionSpec, RunLink};
 use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::PoisonError;
+use weir_questions::Input;
+use weir_questions::QuestionKind;
+use weir_questions::messages::Failure;
+use weir_questions::source::input::is_live;
+use weir_questions::{QuestionSpec, RunLink};
 
 /// Arguments that only this command has.
 #[derive(ClapArgs)]
@@ -57,7 +57,7 @@ fn run(asking: Asking, own: Own) -> Result<ExitCode, Failure> {
         ..asking.spec
     };
     let input = &asking.input;
-    if own.dumps.is_some() && (output::is_live(input) || input.read.iter().any(|read| read == "-")) {
+    if own.dumps.is_some() && (is_live(input) || input.read.iter().any(|read| read == "-")) {
         let message = "--dumps reads the captures again: name files with -r, or a recorder (-r ring:NAME)";
         return Err(Failure::new(message));
     }

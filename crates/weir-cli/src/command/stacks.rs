@@ -1,13 +1,14 @@
 //! `weir stacks`: the stacks that `--stack` takes, from their definitions.
 
-use crate::failure::Failure;
 use crate::flags::formats;
-use crate::kind::Group;
 use crate::subcommand::Subcommand;
-use crate::{input, output};
+use crate::terminal;
 use clap::Args as ClapArgs;
 use std::process::ExitCode;
 use weir::packet::{Batch, Column, Value, ValueType};
+use weir_questions::Group;
+use weir_questions::messages::Failure;
+use weir_questions::source::input;
 
 /// Arguments of `stacks`.
 #[derive(ClapArgs)]
@@ -42,7 +43,7 @@ const COLUMNS: &[Column] = &[
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {
     let compiler = input::compiler(&args.stack)?;
-    let mut sink = output::listing(args.format.as_deref())?;
+    let mut sink = terminal::listing(args.format.as_deref())?;
     sink.begin(COLUMNS)?;
     let mut rows = Batch::new(COLUMNS.len());
     for stack in compiler.library().stacks() {

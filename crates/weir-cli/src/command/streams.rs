@@ -2,12 +2,13 @@
 
 use crate::ask;
 use crate::asking::Asking;
-use crate::conversation_lines::{Look, OWN_FORMAT};
-use crate::failure::Failure;
-use crate::kind::QuestionKind;
-use crate::spec::QuestionSpec;
 use crate::subcommand::{NoArgs, Subcommand};
 use std::process::ExitCode;
+use weir_questions::Look;
+use weir_questions::QuestionKind;
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
+use weir_questions::text::CONVERSATION;
 
 /// Options of all types that have no flag here: `-o` is the directory of the bytes.
 const LEFT_OUT: &[&str] =
@@ -39,7 +40,7 @@ fn write_bytes(asking: Asking) -> Result<ExitCode, Failure> {
             "-o - writes bytes: leave out --digest, --count and --format, or name a directory",
         ));
     }
-    let (ask, format) = ("follow".to_string(), Some(OWN_FORMAT.to_string()));
+    let (ask, format) = ("follow".to_string(), Some(CONVERSATION.to_string()));
     asking.spec = QuestionSpec { ask, format, look: Look::Raw, files: None, files_max: None, ..spec };
-    Ok(ask::answer(asking.asked())?.ran.status)
+    Ok(ask::answer(asking.asked())?.status)
 }

@@ -2,14 +2,14 @@
 
 use crate::ask;
 use crate::asking::Asking;
-use crate::failure::Failure;
-use crate::kind::QuestionKind;
-use crate::report_lines;
-use crate::spec::QuestionSpec;
 use crate::subcommand::{NoArgs, Subcommand};
 use crate::terminal;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use weir_questions::QuestionKind;
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
+use weir_questions::text::REPORT;
 
 /// The subcommand.
 pub fn command(kind: QuestionKind) -> Subcommand {
@@ -28,11 +28,7 @@ fn with_usual_format(spec: QuestionSpec) -> QuestionSpec {
     let has_view =
         !spec.columns.is_empty() || spec.sort.is_some() || spec.limit.is_some() || spec.wide || spec.local;
     match is_plain && !has_view && io::stdout().is_terminal() {
-        true => QuestionSpec {
-            format: Some(report_lines::FORMAT.to_string()),
-            color: terminal::stdout_color(),
-            ..spec
-        },
+        true => QuestionSpec { format: Some(REPORT.to_string()), color: terminal::stdout_color(), ..spec },
         false => spec,
     }
 }

@@ -1,12 +1,12 @@
 //! `weir top`: the traffic on a screen, while it comes.
 
 use crate::flags::Flags;
-use crate::input_options::Input;
-use crate::kind::Group;
 use crate::subcommand::Subcommand;
 use crate::top;
 use crate::words::Words;
 use clap::Args as ClapArgs;
+use weir_questions::Group;
+use weir_questions::Input;
 
 /// Arguments of `top`.
 #[derive(ClapArgs, Clone)]

@@ -1,20 +1,21 @@
 //! `weir zeek`: Zeek's logs, one question and one file each.
 
 use crate::ask::{self, Asked};
-use crate::failure::Failure;
 use crate::flags::{Flags, Part, Subset, formats};
-use crate::input_options::Input;
-use crate::kind::{Group, QuestionKinds};
-use crate::kinds;
-use crate::options::Options as _;
-use crate::spec::QuestionSpec;
 use crate::subcommand::Subcommand;
 use crate::words::Words;
-use crate::{input, local_users};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir::io::Format;
+use weir_questions::Input;
+use weir_questions::QuestionSpec;
+use weir_questions::kinds;
+use weir_questions::local_users;
+use weir_questions::messages::Failure;
+use weir_questions::options::Options as _;
+use weir_questions::source::input;
+use weir_questions::{Group, QuestionKinds};
 
 /// Arguments of `zeek`.
 #[derive(ClapArgs)]
@@ -95,5 +96,5 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
     let all = first.into_iter().chain(logs.map(|log| (log.path, log.ask)));
     let specs: Vec<QuestionSpec> = all.map(|(path, ask)| spec(path, ask)).collect::<Result<_, Failure>>()?;
     let asked = Asked { stats: args.stats, ..Asked::of(&input, &specs) };
-    Ok(ask::answer(asked)?.ran.status)
+    Ok(ask::answer(asked)?.status)
 }

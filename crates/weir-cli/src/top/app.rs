@@ -6,13 +6,13 @@ use super::panes::Pane;
 use super::recording;
 use super::sheet::{Selection, Sheet, Sort};
 use super::traffic::Traffic;
-use crate::ends::Ends;
 use crate::terminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir::Connection;
 use weir::{Glance, Watch};
+use weir_questions::Ends;
 
 /// Bytes of a filter that is being edited.
 const FILTER_BYTES_MAX: usize = 4096;
@@ -21,7 +21,7 @@ const FILTER_BYTES_MAX: usize = 4096;
 const NOTICE_TIME: Duration = Duration::from_secs(5);
 
 /// What the screen asks of the run.
-pub trait Run {
+pub trait Requests {
     /// Checks a filter.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ pub struct App<R> {
     pub is_colored: bool,
 }
 
-impl<R: Run> App<R> {
+impl<R: Requests> App<R> {
     /// A screen of this traffic.
     pub fn new(run: R, traffic: Arc<Mutex<Traffic>>, watch: Watch, source: String, filter: String) -> Self {
         Self {
@@ -357,7 +357,7 @@ pub mod tests {
     #[derive(Default)]
     pub struct Obedient(pub Arc<Mutex<Vec<String>>>);
 
-    impl Run for Obedient {
+    impl Requests for Obedient {
         fn check(&self, filter: &str) -> Result<(), String> {
             weir::Compiler::default().check_filter(filter, false).map_err(|wrong| wrong.render(false))
         }

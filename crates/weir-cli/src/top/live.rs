@@ -1,35 +1,36 @@
 //! What the screen of `weir top` asks of the run: other questions, while the run goes on.
 
-use super::app::Run;
+use super::app::Requests;
 use super::lock;
 use super::questions::{Receiver, questions};
 use super::traffic::Traffic;
-use crate::failure::Failure;
-use crate::question_changes::QuestionChanges;
-use crate::question_set::QuestionSet;
-use crate::spec::QuestionSpec;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::mpsc::{Receiver as Receiving, Sender, channel};
 use std::sync::{Arc, Mutex};
 use weir::io::tcp::Endpoint;
-use weir::{Control, Engine, Subscription};
+use weir::{Control, Subscription};
+use weir_questions::QuestionSpec;
+use weir_questions::messages::Failure;
+use weir_questions::run::QuestionChanges;
+use weir_questions::run::QuestionSet;
+use weir_questions::run::Run;
 
 /// The name of the question whose answers are recorded.
 const RECORDING: &str = "recording";
 
-/// Asks an engine that does not run the questions about traffic that matches a filter.
+/// Adds to a run that does not go on the questions about traffic that matches a filter.
 ///
 /// # Errors
 /// All mistakes in the filter.
 pub fn subscribe(
-    engine: &mut Engine<'_>,
+    run: &mut Run<'_>,
     filter: &str,
     traffic: &Arc<Mutex<Traffic>>,
 ) -> Result<Subscription, Failure> {
-    let receiver = Receiver::new(engine.compiler(), Arc::clone(traffic));
-    let questions = questions(engine.compiler(), filter);
-    Ok(engine.subscribe_questions(questions, receiver)?)
+    let set = Arc::clone(run.set());
+    let receiver = Receiver::new(&set.compiler, Arc::clone(traffic));
+    run.subscribe(questions(&set.compiler, filter), receiver)
 }
 
 /// A request to read the files again.
@@ -53,16 +54,11 @@ pub struct Live {
 }
 
 impl Live {
-    /// The run with this control and these questions; `shown` are the questions about `traffic`. Also returns
+    /// The screen's view of a run; `shown` are the questions about `traffic`. Also returns
     /// the receiver of requests: after the end of the files, the main thread reads them again.
-    pub fn new(
-        control: Control,
-        set: Arc<QuestionSet>,
-        shown: Subscription,
-        traffic: Arc<Mutex<Traffic>>,
-    ) -> (Self, Receiving<Again>) {
+    pub fn new(run: &Run<'_>, shown: Subscription, traffic: Arc<Mutex<Traffic>>) -> (Self, Receiving<Again>) {
         let (again, receiver) = channel();
-        let changes = QuestionChanges::new(control.clone(), Arc::clone(&set));
+        let (control, set, changes) = (run.control(), Arc::clone(run.set()), run.changes());
         let shown = Arc::new(Mutex::new(shown));
         (Self { control, set, changes, shown, traffic, again }, receiver)
     }
@@ -80,7 +76,7 @@ impl Live {
     }
 }
 
-impl Run for Live {
+impl Requests for Live {
     fn check(&self, filter: &str) -> Result<(), String> {
         let set = &self.set;
         set.compiler.check_filter(filter, self.is_bpf()).map_err(|wrong| wrong.render(false))

@@ -20,16 +20,12 @@ mod sheet;
 mod traffic;
 mod view;
 
-use crate::captures::{Captures, Hangup};
-use crate::ender::Ender;
-use crate::failure::Failure;
-use crate::input_options::Input;
-use crate::question_set::QuestionSet;
-use crate::report;
-use crate::runner::{self, Runner, Unreported};
+use crate::ask::{self, Finished};
+use crate::metrics::{self, Readers};
+use crate::sandbox;
 use crate::shutdown::Shutdown;
-use crate::spec::Stdout;
-use crate::{input, local_users, metrics, sandbox, terminal};
+use crate::signals::{self, Hangup};
+use crate::terminal;
 use app::App;
 use keys::Keys;
 use live::{Again, Live};
@@ -41,7 +37,15 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use traffic::Traffic;
-use weir::{Compiled, Engine, Subscription, Watch};
+use weir::{Subscription, Watch};
+use weir_questions::Input;
+use weir_questions::Stdout;
+use weir_questions::local_users;
+use weir_questions::messages::Failure;
+use weir_questions::run::report;
+use weir_questions::run::{Run, RunSettings};
+use weir_questions::source::Captures;
+use weir_questions::source::Ender;
 
 /// Time between two drawings without a key.
 const DRAW_PERIOD: Duration = Duration::from_millis(250);
@@ -53,27 +57,21 @@ const DRAW_PERIOD: Duration = Duration::from_millis(250);
 pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     check(input)?;
     let watch = Watch::default();
-    let (options, first_time) = (input::options(input)?, weir::io::first_time(&input.read));
-    let options = weir::Options { first_time, watch: Some(watch.clone()), ..options };
-    let compiler = input::compiler(&input.stack)?;
-    input::check_files(input, &compiler)?;
-    let set = Arc::new(QuestionSet::new(input.clone(), compiler, Stdout::Shared));
-    let mut engine = Engine::with(set.compiler.clone(), options);
-    let traffic = Arc::<Mutex<Traffic>>::default();
-    let shown = live::subscribe(&mut engine, filter, &traffic)?;
-    let mut compiled = engine.compile()?;
-    runner::warn(&compiled);
-    // With a control, requests and signals do not wait for packets, and a signal is the normal end.
-    let runner = Runner {
-        input,
-        findings: &set.findings,
-        has_control: true,
-        lost_bytes: false,
-        stats: terminal::is_verbose(),
-        notes: &[],
+    let settings = RunSettings {
+        stdout: Stdout { is_shared: true, screen: None },
+        watch: Some(watch.clone()),
+        is_timed: terminal::is_verbose(),
+        // Other filters come while the traffic is shown.
+        is_open: true,
+        ..RunSettings::default()
     };
+    let mut run = Run::new(input, settings, &[])?;
+    let set = Arc::clone(run.set());
+    let traffic = Arc::<Mutex<Traffic>>::default();
+    let shown = live::subscribe(&mut run, filter, &traffic)?;
+    run.compile()?;
     local_users::begin(&input.allow_user, input.group_read);
-    let captures = runner.open(Hangup::Ends)?;
+    let captures = open(&run)?;
     // Threads have the rights of the one that starts them, so threads come later.
     if !input.interface.is_empty() {
         let mut places = sandbox::writable(input, &[], None);
@@ -81,9 +79,9 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
         places.push(PathBuf::from("."));
         sandbox::enter(input, &places, captures.loader())?;
     }
-    let published = metrics::publish(input.readers(), &[], &watch, &set.totals)?;
+    let published = metrics::publish(Readers::of(input), &[], &watch, &set.totals)?;
     let leaving = Leaving::of(captures.ender());
-    let (live, again) = Live::new(engine.control(), Arc::clone(&set), shown, Arc::clone(&traffic));
+    let (live, again) = Live::new(&run, shown, Arc::clone(&traffic));
     let shown = live.shown();
     let mut app = App::new(live, Arc::clone(&traffic), watch, source(input), filter.to_string());
     app.is_colored = terminal::stdout_color();
@@ -92,9 +90,8 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     let left = leaving.clone();
     let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
     let screen = screen.map_err(Failure::new)?;
-    let ended =
-        Rounds { runner: &runner, set: &set, leaving: &leaving, traffic: &traffic, shown: &shown, again }
-            .run(captures, &mut engine, &mut compiled);
+    captures.announce(input);
+    let ended = Rounds { leaving: &leaving, traffic: &traffic, shown: &shown, again }.run(captures, &mut run);
     if ended.is_err() {
         leaving.leave();
     }
@@ -105,19 +102,23 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     if let Err(panic) = shown {
         std::panic::resume_unwind(panic);
     }
-    let ran = runner.report(&compiled, ended?);
+    // A signal is the normal end.
+    let (_, status) = ended?.report(&run, true, terminal::is_verbose());
     let is_lost = report::lost_rows(&set.totals.losses(), &blocked, false);
     match (shown, set.totals.take_fault()) {
         (Ok(Err(error)), _) => Err(Failure::new(format!("the terminal: {error}"))),
         (_, Some(fault)) => Err(fault),
-        _ => Ok(if is_lost { ExitCode::from(2) } else { ran.status }),
+        _ => Ok(if is_lost { ExitCode::from(2) } else { status }),
     }
+}
+
+/// Opens the captures. Requests and signals do not wait for packets.
+fn open(run: &Run<'_>) -> Result<Captures, Failure> {
+    run.open(true, &signals::install(Hangup::Ends)?)
 }
 
 /// The runs over the captures: files are read again if the screen asks for another filter at their end.
 struct Rounds<'a> {
-    runner: &'a Runner<'a>,
-    set: &'a QuestionSet,
     leaving: &'a Leaving,
     traffic: &'a Arc<Mutex<Traffic>>,
     /// The questions whose answers are shown.
@@ -127,23 +128,17 @@ struct Rounds<'a> {
 
 impl Rounds<'_> {
     /// Runs until the screen is left; returns the last run.
-    fn run(
-        self,
-        mut captures: Captures,
-        engine: &mut Engine<'_>,
-        compiled: &mut Compiled,
-    ) -> Result<Unreported, Failure> {
+    fn run(self, mut captures: Captures, run: &mut Run<'_>) -> Result<Finished, Failure> {
         loop {
-            let ended = self.runner.run_over(captures, Instant::now(), engine, compiled);
+            let ended = ask::run_over(run, captures)?;
             lock(self.traffic).is_over = true;
-            for (_, recording) in lock(&self.set.names).drain() {
-                engine.unsubscribe(recording.subscription);
-            }
-            engine.unsubscribe(*lock(self.shown));
+            let recordings: Vec<_> = lock(&run.set().names).drain().collect();
+            recordings.into_iter().for_each(|(_, recording)| run.unsubscribe(recording.subscription));
+            run.unsubscribe(*lock(self.shown));
             captures = loop {
                 // The screen was left.
                 let Ok(Again { filter, answer }) = self.again.recv() else { return Ok(ended) };
-                let prepared = self.prepare(&filter, engine, compiled);
+                let prepared = self.prepare(&filter, run);
                 let (captures, said) =
                     prepared.map_or_else(|wrong| (None, Err(wrong)), |one| (Some(one), Ok(())));
                 // The screen waits for the answer, or was left.
@@ -156,24 +151,18 @@ impl Rounds<'_> {
     }
 
     /// Prepares another run over the files, with another filter. If that fails, the traffic stays as it is.
-    fn prepare(
-        &self,
-        filter: &str,
-        engine: &mut Engine<'_>,
-        compiled: &mut Compiled,
-    ) -> Result<Captures, Failure> {
+    fn prepare(&self, filter: &str, run: &mut Run<'_>) -> Result<Captures, Failure> {
         let previous = lock(self.traffic).restart();
-        let prepared = live::subscribe(engine, filter, self.traffic).and_then(|shown| {
-            let made = engine.compile().map_err(Failure::from);
-            let made = made.and_then(|made| Ok((made, self.runner.open(Hangup::Ends)?)));
-            made.map(|made| (shown, made)).inspect_err(|_| {
+        let prepared = live::subscribe(run, filter, self.traffic).and_then(|shown| {
+            let opened = run.compile().map(drop).and_then(|()| open(run));
+            opened.map(|captures| (shown, captures)).inspect_err(|_| {
                 // The engine knows the subscription.
-                engine.unsubscribe(shown);
+                run.unsubscribe(shown);
             })
         });
         match prepared {
-            Ok((shown, (made, captures))) => {
-                (*lock(self.shown), *compiled) = (shown, made);
+            Ok((shown, captures)) => {
+                *lock(self.shown) = shown;
                 lock(self.traffic).is_over = false;
                 self.leaving.renew(captures.ender());
                 Ok(captures)

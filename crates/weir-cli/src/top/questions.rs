@@ -2,10 +2,10 @@
 
 use super::lock;
 use super::traffic::{REPORT_NS, Traffic};
-use crate::summary::{SERVER_NAMES, ServerNames};
 use std::sync::{Arc, Mutex};
 use weir::sessions::SessionRegistry;
 use weir::{Compiler, Every, Item, Need, Next, Question, Shape, TakeItems, Want};
+use weir_questions::text::{SERVER_NAMES, ServerNames};
 
 /// The columns that hold names of servers: those of sessions with the server, and those that DNS asks for.
 fn names(registry: &SessionRegistry) -> ServerNames {

@@ -1,6 +1,6 @@
 //! Draws the screen of `weir top`.
 
-use super::app::{App, Mode, Run};
+use super::app::{App, Mode, Requests};
 use super::history::Rates;
 use super::panes::Pane;
 use super::sheet::{Column, fitting, scaled};
@@ -41,7 +41,7 @@ pub fn table_lines(height: u16) -> usize {
 }
 
 /// Draws the screen.
-pub fn draw<R: Run>(app: &App<R>, frame: &mut Frame<'_>) {
+pub fn draw<R: Requests>(app: &App<R>, frame: &mut Frame<'_>) {
     let area = frame.area();
     let history = if area.height < LINES_MIN { 0 } else { HISTORY_LINES };
     let lines = [1, 1, history].map(Constraint::Length).into_iter();
@@ -73,7 +73,7 @@ fn reversed() -> Style {
 }
 
 /// One line about the run.
-fn status_line<R: Run>(app: &App<R>) -> String {
+fn status_line<R: Requests>(app: &App<R>) -> String {
     let Rates { packets, bits } = app.history.latest();
     let source = &app.glance.source;
     let share = source.dropped() as f64 * 100.0 / source.received.max(1) as f64;
@@ -108,7 +108,7 @@ fn cut(names: &str) -> String {
 
 const PROMPT: &str = "filter: ";
 
-fn filter_line<R: Run>(app: &App<R>) -> Line<'_> {
+fn filter_line<R: Requests>(app: &App<R>) -> Line<'_> {
     match &app.mode {
         Mode::Filter(text, _) => Line::from(vec![Span::styled(PROMPT, strong()), Span::raw(text.as_str())]),
         _ if app.filter.is_empty() => Line::raw("filter: (all traffic)"),
@@ -116,7 +116,7 @@ fn filter_line<R: Run>(app: &App<R>) -> Line<'_> {
     }
 }
 
-fn draw_history<R: Run>(app: &App<R>, frame: &mut Frame<'_>, area: Rect) {
+fn draw_history<R: Requests>(app: &App<R>, frame: &mut Frame<'_>, area: Rect) {
     let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(1).areas::<2>(area);
     let packets: fn(&Rates) -> f64 = |rates| rates.packets;
     let both = [("packets/s", packets, Color::Cyan), ("bit/s", |rates: &Rates| rates.bits, Color::Green)];
@@ -130,7 +130,7 @@ fn draw_history<R: Run>(app: &App<R>, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-fn tabs_line<R: Run>(app: &App<R>) -> Line<'static> {
+fn tabs_line<R: Requests>(app: &App<R>) -> Line<'static> {
     let tab = |(index, pane): (usize, Pane)| {
         let style = if pane == app.pane { reversed() } else { Style::new() };
         [Span::styled(format!(" {} {} ", index + 1, pane.title()), style), Span::raw(" ")]
@@ -138,7 +138,7 @@ fn tabs_line<R: Run>(app: &App<R>) -> Line<'static> {
     Line::from_iter(Pane::ALL.into_iter().enumerate().flat_map(tab))
 }
 
-fn draw_table<R: Run>(app: &App<R>, frame: &mut Frame<'_>, area: Rect) {
+fn draw_table<R: Requests>(app: &App<R>, frame: &mut Frame<'_>, area: Rect) {
     let Some(sheet) = &app.sheet else { return };
     let (columns, sort) = (fitting(app.pane.columns(), area.width), app.sort());
     let heading = |(index, column): (usize, &Column)| {
@@ -168,7 +168,7 @@ fn aligned(column: &Column, text: String) -> Line<'static> {
     if column.is_right { line.right_aligned() } else { line }
 }
 
-fn last_line<R: Run>(app: &App<R>) -> Line<'static> {
+fn last_line<R: Requests>(app: &App<R>) -> Line<'static> {
     if let Some(message) = app.message(Instant::now()) {
         let first = message.lines().next().unwrap_or_default();
         return Line::raw(weir::packet::printable(first, &[]).into_owned());

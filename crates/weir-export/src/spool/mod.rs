@@ -309,6 +309,11 @@ impl Spool {
         Ok(())
     }
 
+    /// The bound, in bytes.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     /// Bytes on disk.
     pub fn size(&self) -> u64 {
         self.segments.iter().map(|segment| segment.size).sum()

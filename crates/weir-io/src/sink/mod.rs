@@ -12,6 +12,7 @@ mod eve;
 mod eve_fields;
 pub mod human;
 mod jsonl;
+mod markdown;
 mod partition;
 mod pcap;
 mod pcapng;
@@ -78,6 +79,7 @@ formats! {
     Json, "json", jsonl::JsonLines::new, "A JSON object per line, as Zeek's JSON logs.";
     Csv, "csv", csv::Csv::new, "Comma-separated values with a header line (RFC 4180).";
     Tsv, "tsv", csv::Csv::with_tabs, "As csv, with tabs in place of commas.";
+    Markdown, "markdown", markdown::Markdown::new, "A table of Markdown, for reports and tickets.";
     Zeek, "zeek", zeek::Zeek::new, "Tab-separated values with the header of Zeek's logs.";
     Eve, "eve", eve::Eve::new, "A JSON object per event, as Suricata's EVE: connections and sessions.";
     Parquet, "parquet", columns::parquet, "Typed columns in a file: dictionaries, zstd.";
@@ -107,12 +109,13 @@ impl Format {
     }
 
     /// The endings of file names, and the formats that they stand for.
-    pub const ENDINGS: [(&'static str, Self); 11] = [
+    pub const ENDINGS: [(&'static str, Self); 12] = [
         ("json", Format::Json),
         ("jsonl", Format::Json),
         ("ndjson", Format::Json),
         ("csv", Format::Csv),
         ("tsv", Format::Tsv),
+        ("md", Format::Markdown),
         ("log", Format::Zeek),
         ("parquet", Format::Parquet),
         ("arrow", Format::Arrow),

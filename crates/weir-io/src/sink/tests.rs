@@ -576,3 +576,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn markdown_shows_texts_of_the_traffic_as_texts() {
+    let (columns, row) = every_type();
+    let text = written(Format::Markdown, Options::default(), &columns, &[row]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0].split(" | ").count(), columns.len());
+    assert_eq!(lines[1].matches("|---").count() + lines[1].matches("|--:").count(), columns.len());
+    assert!(lines[2].contains("| 10.0.0.1 | fe80::1 | 443 |"), "{}", lines[2]);
+    assert!(lines[2].contains("| ` x\\x1b[31m\\u{9b}é ` |  | 00ab | a,b, ` c\" ` | 1, 20 |"), "{}", lines[2]);
+    let shown = |text: &str| {
+        let value = vec![Value::Text(text.into())];
+        let all = written(Format::Markdown, Options::default(), &[column("a", ValueType::Text)], &[value]);
+        all.lines().nth(2).unwrap_or_default().to_string()
+    };
+    for (text, expected) in [
+        ("a.example", "| a.example |"),
+        ("http://a.example", "| ` http://a.example ` |"),
+        ("<b>|`x`", "| `` <b>\\|`x` `` |"),
+        ("-", "| ` - ` |"),
+        ("[a](b)", "| ` [a](b) ` |"),
+        ("", "|  |"),
+        ("a\nb", "| ` a\\x0ab ` |"),
+    ] {
+        assert_eq!(shown(text), expected);
+    }
+}

@@ -182,6 +182,14 @@ pub const CODES: &[(&str, &str)] = &[
     (NAME, "two columns of an aggregate with the same name"),
 ];
 
+/// Divides `AGGREGATE [where FILTER]`. Without the clause, the filter is empty.
+pub fn split_filter(text: &str) -> (&str, &str) {
+    match parse::find_filter(text) {
+        Some((start, end)) => (text[..start].trim_end(), text[end..].trim()),
+        None => (text, ""),
+    }
+}
+
 /// Parses an aggregate whose fields are those of `catalog`. `shorthands`: words that stand for several keys.
 ///
 /// # Errors

@@ -22,6 +22,25 @@ pub fn parse(text: &str, report: &mut Report) -> Tree {
     tree
 }
 
+/// The byte at which the clause `where` of a text begins, and the one at which its filter does: what follows
+/// is no part of the aggregate.
+pub fn find_filter(text: &str) -> Option<(usize, usize)> {
+    let mut open = 0_usize;
+    // Mistakes are those of the aggregate before, or of the filter.
+    for token in lex(text, display_keyword, &mut Report::default()) {
+        let (start, end) = (token.span.start as usize, token.span.end as usize);
+        match token.kind {
+            Kind::LeftParen => open += 1,
+            Kind::RightParen => open = open.saturating_sub(1),
+            Kind::Word if open == 0 && text[start..end].eq_ignore_ascii_case("where") => {
+                return Some((start, end));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// A key alone.
 pub fn parse_keys(text: &str, report: &mut Report) -> Tree {
     let tokens = lex(text, display_keyword, report);

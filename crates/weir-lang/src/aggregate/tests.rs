@@ -230,3 +230,18 @@ fn no_text_is_too_much() {
         assert!(compile(&text, &fields(), &[]).is_err());
     }
 }
+
+#[test]
+fn a_filter_follows_the_word_where() {
+    for (text, parts) in [
+        ("count() by ip.src", ("count() by ip.src", "")),
+        ("count() every 1s where tcp.flags.syn == 1", ("count() every 1s", "tcp.flags.syn == 1")),
+        ("count() every 1s  WHERE\ttcp", ("count() every 1s", "tcp")),
+        // Neither a name nor a text is the clause.
+        ("count() as where_all by ip.src", ("count() as where_all by ip.src", "")),
+        ("count() where tls.sni contains \" where \"", ("count()", "tls.sni contains \" where \"")),
+        ("count() where tcp matches \"a\" and x where y", ("count()", "tcp matches \"a\" and x where y")),
+    ] {
+        assert_eq!(split_filter(text), parts, "{text}");
+    }
+}

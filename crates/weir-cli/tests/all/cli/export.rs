@@ -344,7 +344,7 @@ fn tshark_finds_no_fault_in_messages_over_tcp() {
 
 /// The data records of flows in a connection's messages, by templates as RFC 7011 says: the values of
 /// `flowId`.
-fn flow_ids(bytes: &[u8]) -> Vec<u64> {
+pub fn flow_ids(bytes: &[u8]) -> Vec<u64> {
     let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     let mut templates: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
     let (mut ids, mut records) = (vec![], 0);

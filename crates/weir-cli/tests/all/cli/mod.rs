@@ -29,6 +29,7 @@ mod row_limits;
 mod rules;
 pub mod screen;
 mod shortage;
+mod sinks;
 mod streams;
 mod tcp;
 mod top;
