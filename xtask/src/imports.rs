@@ -43,6 +43,17 @@ impl Imports {
         Self { uses }
     }
 
+    /// The uses between the rooms of the crate: its folders, and the files beside them.
+    pub fn between_rooms(&self) -> Self {
+        let mut uses: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+        for (module, used) in self.uses.iter().filter(|(module, _)| !module.is_empty()) {
+            let room = module[..1].to_vec();
+            let others = used.iter().filter(|other| !other.is_empty()).map(|other| other[..1].to_vec());
+            uses.entry(room.clone()).or_default().extend(others.filter(|other| *other != room));
+        }
+        Self { uses }
+    }
+
     /// The number of files that are part of a cycle.
     pub fn cyclic(&self) -> usize {
         self.uses.keys().filter(|module| self.cycle_through(module).is_some()).count()
@@ -217,6 +228,18 @@ mod tests {
         ]);
         assert_eq!(found.cycles(), ["a → b → c → a"]);
         assert_eq!(found.cyclic(), 3);
+    }
+
+    #[test]
+    fn rooms_have_cycles_that_files_do_not_have() {
+        let found = imports(&[
+            ("a::x", "use crate::b::y::Y;"),
+            ("a::z", "pub struct Z;"),
+            ("b::y", "pub struct Y;"),
+            ("b::w", "use crate::a::z::Z;"),
+        ]);
+        assert_eq!((found.cyclic(), found.between_rooms().cyclic()), (0, 2));
+        assert_eq!(found.between_rooms().cycles(), ["a → b → a"]);
     }
 
     #[test]

@@ -43,8 +43,10 @@ pub fn run(_args: &[String]) -> Result {
     report.close()
 }
 
-/// The names of the ratchets: `cyclic_files` counts files, the others count places.
-const RATCHETS: [&str; 4] = ["cyclic_files", "effectful_queries", "filter_texts", "long_parameter_lists"];
+/// The names of the ratchets: `cyclic_files` counts files, `cyclic_rooms` the folders of a crate and the
+/// files beside them, the others count places.
+const RATCHETS: [&str; 5] =
+    ["cyclic_files", "cyclic_rooms", "effectful_queries", "filter_texts", "long_parameter_lists"];
 
 /// The contents of `tidy.txt`.
 struct Settings {
@@ -103,8 +105,10 @@ impl Report {
 fn check_ratchets(krate: &str, settings: &Settings, report: &mut Report) -> Result {
     let sources = root().join(krate).join("src");
     let (imports, places) = (Imports::of(&sources)?, Places::of(&sources)?);
+    let rooms = imports.between_rooms();
     let found = [
         (imports.cyclic(), imports.cycles()),
+        (rooms.cyclic(), rooms.cycles()),
         (places.effectful_queries.len(), places.effectful_queries),
         (places.filter_texts.len(), places.filter_texts),
         (places.long_parameter_lists.len(), places.long_parameter_lists),

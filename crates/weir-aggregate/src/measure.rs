@@ -16,8 +16,10 @@ pub struct Input {
 
 /// A function over the records of a group. Without records that have the input, `sum` and `rate` are 0,
 /// `count` and `distinct` are 0, all buckets of a histogram are 0, and the other results are absent.
+///
+/// `B` are the bounds of a histogram: the numbers of its text, or [`Buckets`] of the kind of its input.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Function {
+pub enum Function<B = Buckets> {
     /// The number of records, or of those with the input.
     Count,
     /// The sum: of numbers and intervals saturated at 2⁶⁴ − 1, exact below; of fractions exact to 2⁻¹²⁸ for
@@ -43,7 +45,26 @@ pub enum Function {
     /// The value of the latest record; of records of the same time, the last in the order of arrival.
     Last,
     /// The number of values in each bucket.
-    Histogram(Buckets),
+    Histogram(B),
+}
+
+impl<B> Function<B> {
+    /// The same function, with other bounds of a histogram.
+    pub fn with_bounds<C>(&self, bounds: impl FnOnce(&B) -> C) -> Function<C> {
+        match self {
+            Self::Count => Function::Count,
+            Self::Sum => Function::Sum,
+            Self::Min => Function::Min,
+            Self::Max => Function::Max,
+            Self::Mean => Function::Mean,
+            Self::Rate => Function::Rate,
+            Self::Quantile(share) => Function::Quantile(*share),
+            Self::Distinct => Function::Distinct,
+            Self::First => Function::First,
+            Self::Last => Function::Last,
+            Self::Histogram(own) => Function::Histogram(bounds(own)),
+        }
+    }
 }
 
 /// A function, and its input.

@@ -24,7 +24,7 @@ impl Monitor {
             let (begun, mut before, mut at) = (Instant::now(), Glance::default(), Instant::now());
             while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 let (now, glance) = (Instant::now(), watch.glance());
-                say!("weir: {}", line(&before, &glance, now - at, begun.elapsed()));
+                tell!("weir: {}", line(&before, &glance, now - at, begun.elapsed()));
                 (before, at) = (glance, now);
             }
         })?;

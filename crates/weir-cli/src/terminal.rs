@@ -35,27 +35,26 @@ pub fn is_verbose() -> bool {
 
 /// Prints the messages of the process from now on.
 pub fn listen() {
-    Listener::new(|message| hear(&message)).of_process();
+    Listener::new(hear).of_process();
 }
 
 /// Prints a message to standard error, unless only errors are printed.
-fn hear(message: &Message) {
-    if is_quiet() && message.level() != Level::Error {
+fn hear(message: Message) {
+    if is_quiet() && matches!(message.level(), Level::Warning | Level::Progress) {
         return;
     }
-    let line = message.line(stderr_color());
     if let Some(messages) = &mut *held() {
         if messages.len() == HELD_MAX {
             messages.pop_front();
         }
-        return messages.push_back(line.to_string());
+        return messages.push_back(message);
     }
-    print_line(line);
+    print_line(&message);
 }
 
 /// A closed standard error is not a failure of the run.
-fn print_line(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+fn print_line(message: &Message) {
+    let _ = writeln!(io::stderr(), "{}", message.line(stderr_color()));
 }
 
 /// The terminal of standard output.
@@ -114,12 +113,12 @@ fn is_coloured(out: &impl IsTerminal) -> bool {
 }
 
 /// Messages that wait because the terminal shows a screen; `None`: messages are printed.
-static HELD: Mutex<Option<VecDeque<String>>> = Mutex::new(None);
+static HELD: Mutex<Option<VecDeque<Message>>> = Mutex::new(None);
 
 /// Messages that wait at most; earlier ones are lost.
 const HELD_MAX: usize = 100;
 
-fn held() -> MutexGuard<'static, Option<VecDeque<String>>> {
+fn held() -> MutexGuard<'static, Option<VecDeque<Message>>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -135,13 +134,13 @@ pub fn is_held() -> bool {
 
 /// The last message that is held back.
 pub fn last_held() -> Option<String> {
-    held().as_ref()?.back().cloned()
+    held().as_ref()?.back().map(|message| message.line(false).to_string())
 }
 
 /// Prints the messages that were held back, and further ones as before.
 pub fn release() {
     let messages = held().take();
-    messages.into_iter().flatten().for_each(|line| print_line(&line));
+    messages.into_iter().flatten().for_each(|message| print_line(&message));
 }
 
 /// Prints to standard output.

@@ -13,7 +13,7 @@
 //! The feature `kafka` compiles the module `kafka`, and the feature `otlp` the sending part of [`otlp`].
 //!
 //! Read `carrier.rs` first, then `link.rs`. This crate knows neither options nor the wishes of a person:
-//! `weir-cli/src/export`.
+//! `weir-questions/src/output/export`.
 #![forbid(unsafe_code)]
 
 mod batches;

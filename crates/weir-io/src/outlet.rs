@@ -13,6 +13,8 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use weir_pipeline::bounded::{Bounded, WhenFull};
 
+pub use weir_pipeline::bounded::Refused;
+
 /// Limit of the bytes in the queue of an output. A larger job is accepted by an empty queue.
 pub const QUEUE_BYTES_MAX: usize = 4 << 20;
 
@@ -103,8 +105,6 @@ pub struct Load {
 
 /// A job of an output.
 pub type Job = Box<dyn FnOnce() + Send>;
-
-pub use weir_pipeline::bounded::Refused;
 
 /// The thread of an output, which begins with the first job and ends when the outlet is dropped and its queue
 /// is empty. Dropping does not wait; [`wait`](Self::wait) does.

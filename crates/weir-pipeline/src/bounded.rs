@@ -16,7 +16,8 @@ use std::io;
 /// What a bounded queue does with an item that finds no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The sender waits for room. If the patience of the queue is over, the item is refused.
+    /// The sender waits for room: without end, or until the patience of the queue is over. Then the item is
+    /// refused.
     Wait,
     /// The item is refused at once.
     Refuse,

@@ -20,8 +20,9 @@ mod stream;
 
 use mistakes::to_python;
 use pyo3::prelude::*;
+use std::io::Write as _;
 use weir_packet::Value;
-use weir_questions::by_name;
+use weir_questions::by_name::{self, Level, Listener};
 
 /// The engine's account of memory sees what parsers allocate.
 #[global_allocator]
@@ -38,6 +39,22 @@ mod _weir {
     use super::stream::Stream;
     #[pymodule_export]
     use super::{fields, filter_fields, kinds, version};
+
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::print_messages();
+        Ok(())
+    }
+}
+
+/// Messages that belong to no run, such as those about stacks, go to standard error.
+fn print_messages() {
+    let print = |message: by_name::Message| {
+        if matches!(message.level(), Level::Error | Level::Warning) {
+            let _ = writeln!(std::io::stderr(), "{}", message.line(false));
+        }
+    };
+    Listener::new(print).of_process();
 }
 
 /// All types of questions: the name, what the rows are, the names of the options, and whether the rows are

@@ -29,7 +29,7 @@ pub fn of_unread(py: Python<'_>, message: &str) -> PyErr {
 /// The program turns warnings into exceptions.
 pub fn tell(py: Python<'_>, message: &Message) -> PyResult<()> {
     let tell = py.import("weir._errors")?.getattr("_tell")?;
-    tell.call1((message.text(), message.level() != Level::Progress)).map(drop)
+    tell.call1((message.text(), matches!(message.level(), Level::Error | Level::Warning))).map(drop)
 }
 
 fn raise<'py>(py: Python<'py>, make: &str, values: impl pyo3::call::PyCallArgs<'py>) -> PyErr {

@@ -45,7 +45,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 
 /// Holds a queue against the model.
 fn check(mut queue: impl Subject, events: &[Event]) {
-    let (mut model, mut next, mut refused) = (VecDeque::new(), 0, 0);
+    let (mut model, mut next, mut refused, mut taken) = (VecDeque::new(), 0, 0, 0);
     for event in events {
         match event {
             Event::Offer(part) => {
@@ -69,6 +69,7 @@ fn check(mut queue: impl Subject, events: &[Event]) {
             Event::Take => {
                 if let Some(expected) = model.pop_front() {
                     assert_eq!(queue.take(), expected, "items come in order, each once");
+                    taken += 1;
                 }
             }
             Event::Restart => {
@@ -78,11 +79,11 @@ fn check(mut queue: impl Subject, events: &[Event]) {
             }
         }
     }
-    let left = model.len() as u64;
     for expected in model {
         assert_eq!(queue.take(), expected, "nothing that was accepted is lost");
+        taken += 1;
     }
-    assert!(left + refused <= next);
+    assert_eq!(taken + refused, next, "each item was taken or refused");
 }
 
 /// Lets a consumer on another thread take one item at a time.
@@ -158,8 +159,9 @@ impl Subject for OfOutlet {
 
 /// The lock-free ring of a pipeline, whose other thread waits for the gate.
 struct OfRing {
-    queue: Queue<u64>,
+    /// Before the queue, whose end waits for its thread, which waits for the gate.
     gate: Gate,
+    queue: Queue<u64>,
 }
 
 struct Gated(Receiver<()>, Sender<u64>);
@@ -314,4 +316,28 @@ proptest! {
     fn the_spools_of_exporters_keep_the_contract(events in events()) {
         check(OfExporter::on_disk(), &events);
     }
+}
+
+#[test]
+fn a_full_ring_makes_its_sender_wait() {
+    let OfRing { gate, mut queue } = OfRing::new();
+    let bound = queue.bound();
+    let (offered, offers) = channel();
+    let sender = std::thread::spawn(move || {
+        // The consumer has taken one item, which is none of the queue's any more once its chunk is over.
+        for number in 0..3 * bound {
+            queue.offer(number).expect("somebody takes");
+            let _ = offered.send(number);
+        }
+        queue
+    });
+    let mut sent = 0;
+    while let Ok(number) = offers.recv_timeout(Duration::from_millis(300)) {
+        sent = number + 1;
+    }
+    assert!(sent < 3 * bound, "{sent} items found room for {bound}");
+    for number in 0..3 * bound {
+        assert_eq!(gate.take(), number);
+    }
+    assert_eq!(sender.join().expect("no panic").waiting(), 0);
 }

@@ -22,6 +22,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use weir_guard::peers;
 
@@ -56,7 +57,11 @@ impl TextPage {
     /// # Errors
     /// The system makes no thread, or has no timers.
     pub fn serve(self, listener: TcpListener) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(TEXT_CONNECTIONS_MAX)
+            .thread_name("weir-text")
+            .build()?;
         listener.set_nonblocking(true)?;
         let page = Arc::new(self);
         let run = move || {
@@ -82,15 +87,20 @@ async fn accept(listener: tokio::net::TcpListener, page: Arc<TextPage>) {
         else {
             continue;
         };
-        let refused = peers::admit_ends(far, own).err().map(|refused| refused.to_string().into());
-        let router = router.clone().layer(Extension(Client { own, refused }));
+        let router = router.clone();
         tokio::spawn(async move {
             let _connection = connection;
+            // The kernel is asked for the user.
+            let admitted = spawn_blocking(move || peers::admit_ends(far, own)).await;
+            let Ok(admitted) = admitted else { return };
+            let refused = admitted.err().map(|refused| refused.to_string().into());
+            let router = router.layer(Extension(Client { own, refused }));
             let serving = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(TEXT_TRANSFER_MAX)
                 .max_buf_size(TEXT_HEAD_BYTES_MAX)
                 .keep_alive(false)
+                .half_close(true)
                 .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
             // A client that goes away is no fault of the server. One time for the request, one for the
             // answer.
@@ -104,21 +114,26 @@ async fn answer(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Response {
-    let TextPage { path, what, render } = &*page;
+    let TextPage { path, what, .. } = &*page;
     let mut response = match check(&request, &client) {
-        _ if ![Method::GET, Method::HEAD].contains(request.method()) => {
+        Err(why) => (StatusCode::FORBIDDEN, format!("{why}\n")).into_response(),
+        Ok(()) if ![Method::GET, Method::HEAD].contains(request.method()) => {
             let allowed = (ALLOW, HeaderValue::from_static("GET, HEAD"));
             (StatusCode::METHOD_NOT_ALLOWED, [allowed], format!("{what} can only be read.\n")).into_response()
         }
-        Err(why) => (StatusCode::FORBIDDEN, format!("{why}\n")).into_response(),
         Ok(()) if request.uri().path() != *path => {
             (StatusCode::NOT_FOUND, format!("{what} are at {path}.\n")).into_response()
         }
         Ok(()) => {
             let accepts = request.headers().get_all(ACCEPT).iter();
             let accepts: Vec<_> = accepts.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
-            let (content_type, text) = render(&accepts.join(","));
-            ([(CONTENT_TYPE, HeaderValue::from_static(content_type))], text).into_response()
+            let (accepts, page) = (accepts.join(","), Arc::clone(&page));
+            match spawn_blocking(move || (page.render)(&accepts)).await {
+                Ok((content_type, text)) => {
+                    ([(CONTENT_TYPE, HeaderValue::from_static(content_type))], text).into_response()
+                }
+                Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            }
         }
     };
     page::protect(response.headers_mut());

@@ -114,7 +114,8 @@ fn prepare(args: &Args) -> Result<Run<'static>, Failure> {
     let mut run = Run::new(&args.program.0, settings, &[])?;
     let mut spec = args.question()?;
     // The lines of packets need most fields of all layers, whatever the filter is.
-    spec.count = QuestionKinds::new(kinds::all()).get(&spec.ask)?.is_capturable;
+    spec.count |= QuestionKinds::new(kinds::all()).get(&spec.ask)?.is_capturable;
+    (spec.output, spec.format, spec.is_written) = (None, None, false);
     let questions = run.set().questions_of(&spec)?;
     run.show(questions)?;
     Ok(run)

@@ -90,7 +90,6 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     let left = leaving.clone();
     let screen = std::thread::Builder::new().name("weir-top".into()).spawn(move || show(app, &left));
     let screen = screen.map_err(Failure::new)?;
-    captures.announce(input);
     let ended = Rounds { leaving: &leaving, traffic: &traffic, shown: &shown, again }.run(captures, &mut run);
     if ended.is_err() {
         leaving.leave();

@@ -3,7 +3,7 @@
 //! Text of the traffic is text and nothing else: what Markdown or HTML could read as a sign, a link or an
 //! address is in a code span. Absent values are empty; elements of lists are joined by `, `.
 
-use super::human::push_local;
+use super::human::push_moment;
 use super::text::*;
 use super::{Options, Out, Rows};
 use std::io;
@@ -13,11 +13,12 @@ use weir_packet::{Batch, Cell, Column, Row, RowSink, ValueType};
 pub(super) struct Markdown {
     rows: Rows,
     is_local: bool,
+    is_precise: bool,
 }
 
 impl Markdown {
     pub fn new(out: Out, options: &Options) -> Self {
-        Self { rows: Rows::new(out), is_local: options.local }
+        Self { rows: Rows::new(out), is_local: options.local, is_precise: options.precise }
     }
 
     fn push_row(&mut self, row: Row<'_>) {
@@ -29,8 +30,7 @@ impl Markdown {
                 Cell::Bool(v) => push_bool(line, v),
                 Cell::Unsigned(v) => push_number(line, v),
                 Cell::Fraction(v) => push_fraction(line, v),
-                Cell::Time(v) if self.is_local => push_local(line, v),
-                Cell::Time(v) => push_time(line, v),
+                Cell::Time(v) => push_moment(line, v, self.is_local, self.is_precise),
                 Cell::Interval(ns) => push_seconds(line, ns),
                 Cell::Address(v) => push_address(line, v),
                 Cell::Mac(v) => push_mac(line, v),
@@ -90,24 +90,50 @@ impl RowSink for Markdown {
     }
 }
 
+/// Backquotes in a row that a fence may have: readers bound the fences that they see.
+const FENCE_MAX: usize = 8;
+
 /// Text as it is, or in a code span.
 fn push_text(line: &mut Vec<u8>, text: &str) {
-    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '.' | ',' | '-' | ':' | '/');
-    let is_link = text.contains("://") || text.contains("www.");
-    let is_sign = text.starts_with(['-', '.', ':', ' ']) || text.ends_with(' ');
-    if text.chars().all(is_letter) && !is_link && !is_sign {
+    if is_plain(text) {
         return line.extend_from_slice(text.as_bytes());
     }
     // The fence is longer than any in the text.
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest + 1);
+    let is_fenced = longest < FENCE_MAX;
+    let fence = "`".repeat(if is_fenced { longest + 1 } else { 1 });
     line.extend_from_slice(fence.as_bytes());
     // A backquote at either end, and a span of spaces alone.
     line.push(b' ');
-    for (index, part) in text.split('|').enumerate() {
-        line.extend_from_slice(if index > 0 { b"\\|" } else { b"" });
+    for piece in text.split_inclusive(['|', '`']) {
+        let (part, sign) = match piece.chars().last() {
+            Some(sign @ ('|' | '`')) => (&piece[..piece.len() - 1], Some(sign)),
+            _ => (piece, None),
+        };
         push_visible(line, part);
+        line.extend_from_slice(match sign {
+            Some('|') => b"\\|",
+            Some(_) if is_fenced => b"`",
+            Some(_) => b"\\x60",
+            None => b"",
+        });
     }
     line.push(b' ');
     line.extend_from_slice(fence.as_bytes());
+}
+
+/// Whether Markdown, and what websites add to it, reads a text as text: no signs, no links to addresses,
+/// issues (`GH-1`) or commits, no emoji (`:x:`).
+fn is_plain(text: &str) -> bool {
+    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '.' | ',' | '-' | '/' | '_');
+    let is_link = text.contains("www.") || text.contains("GH-") || text.contains("gh-");
+    let is_commit = |word: &str| word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // Inside of a word, `_` emphasises nothing.
+    let is_outside = |word: &str| word.starts_with('_') || word.ends_with('_');
+    let is_sign = |word: &str| is_outside(word) || is_commit(word);
+    text.chars().all(is_letter)
+        && !is_link
+        && !text.starts_with(['-', '.', ' '])
+        && !text.ends_with(' ')
+        && !text.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_sign)
 }

@@ -139,7 +139,8 @@ fn no_text_format_writes_hidden_characters() {
             got.chars().filter(|c| !matches!(c, '\n' | '\t') && weir_packet::is_hidden(*c)).collect();
         assert!(bad.is_empty(), "{format}: {bad:?} in {got}");
         let lines = got.lines().filter(|line| !line.starts_with('#')).count();
-        let header = usize::from(matches!(format, Format::Csv | Format::Tsv | Format::Table));
+        let header = usize::from(matches!(format, Format::Csv | Format::Tsv | Format::Table))
+            + 2 * usize::from(format == Format::Markdown);
         assert_eq!(lines, 1 + header, "{format}: a row is a line: {got}");
         assert!(got.contains('a'), "{format}");
     }
@@ -584,8 +585,12 @@ fn markdown_shows_texts_of_the_traffic_as_texts() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0].split(" | ").count(), columns.len());
     assert_eq!(lines[1].matches("|---").count() + lines[1].matches("|--:").count(), columns.len());
-    assert!(lines[2].contains("| 10.0.0.1 | fe80::1 | 443 |"), "{}", lines[2]);
-    assert!(lines[2].contains("| ` x\\x1b[31m\\u{9b}é ` |  | 00ab | a,b, ` c\" ` | 1, 20 |"), "{}", lines[2]);
+    assert!(lines[2].starts_with("| 2026-11-21 02:00:01.123 | 10.0.0.1 | fe80::1 | 443 |"), "{}", lines[2]);
+    assert!(
+        lines[2].contains("| ` x\\x1b[31m\\xc2\\x9bé ` |  | 00ab | a,b, ` c\" ` | 1, 20 |"),
+        "{}",
+        lines[2]
+    );
     let shown = |text: &str| {
         let value = vec![Value::Text(text.into())];
         let all = written(Format::Markdown, Options::default(), &[column("a", ValueType::Text)], &[value]);
@@ -594,6 +599,12 @@ fn markdown_shows_texts_of_the_traffic_as_texts() {
     for (text, expected) in [
         ("a.example", "| a.example |"),
         ("http://a.example", "| ` http://a.example ` |"),
+        ("id.orig_h", "| id.orig_h |"),
+        ("_a_ b", "| ` _a_ b ` |"),
+        ("GH-1", "| ` GH-1 ` |"),
+        (":x:", "| ` :x: ` |"),
+        ("0123abcd", "| ` 0123abcd ` |"),
+        ("````````[a](b)", "| ` \\x60\\x60\\x60\\x60\\x60\\x60\\x60\\x60[a](b) ` |"),
         ("<b>|`x`", "| `` <b>\\|`x` `` |"),
         ("-", "| ` - ` |"),
         ("[a](b)", "| ` [a](b) ` |"),

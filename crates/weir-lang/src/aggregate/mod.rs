@@ -20,32 +20,11 @@ mod tree;
 use crate::diag::Diagnostic;
 use crate::filter::Catalog;
 
-/// A function of values.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Function {
-    /// The number of records; with a field, of records that have the field.
-    Count,
-    /// The sum.
-    Sum,
-    /// The smallest value.
-    Min,
-    /// The largest value.
-    Max,
-    /// The arithmetic mean.
-    Mean,
-    /// Records per second of the window; with a field, the sum per second.
-    Rate,
-    /// The value below which this share of the values lies: 0.5 for the median.
-    Quantile(f64),
-    /// The number of different values.
-    Distinct,
-    /// The first value.
-    First,
-    /// The last value.
-    Last,
-    /// The number of values up to each of these bounds; without bounds, up to each power of two.
-    Histogram(Vec<u64>),
-}
+pub use weir_aggregate::{Comparison, Top};
+
+/// A function of values. The bounds of a histogram are numbers, of intervals nanoseconds; without bounds,
+/// each power of two is one.
+pub type Function = weir_aggregate::Function<Vec<u64>>;
 
 /// Something that is computed for each group.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,23 +61,6 @@ pub struct Window {
     pub step_ns: u64,
 }
 
-/// A comparison of a measure with a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// `==`
-    Equal,
-    /// `!=`
-    Unequal,
-    /// `<`
-    Less,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Greater,
-    /// `>=`
-    AtLeast,
-}
-
 /// A condition on the measures of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Condition {
@@ -110,15 +72,6 @@ pub enum Condition {
     Any(Vec<Condition>),
     /// The condition does not hold.
     Not(Box<Condition>),
-}
-
-/// Only the groups with the largest values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Top {
-    /// Number of groups, at least 1.
-    pub count: usize,
-    /// Index of the measure.
-    pub measure: usize,
 }
 
 /// What is computed of records.

@@ -362,7 +362,7 @@ impl Parser<'_, '_> {
         };
         let comparison = match self.peek() {
             Kind::Eq => Comparison::Equal,
-            Kind::Ne => Comparison::Unequal,
+            Kind::Ne => Comparison::NotEqual,
             Kind::Lt => Comparison::Less,
             Kind::Le => Comparison::AtMost,
             Kind::Gt => Comparison::Greater,

@@ -470,7 +470,7 @@ impl Resolver<'_, '_> {
             None => (!self.measures.is_empty() && self.has_number(0, count.span)).then_some(0),
         };
         match literal::parse_number(&count.text).ok().and_then(|count| usize::try_from(count).ok()) {
-            Some(count @ 1..) => Some(Top { count, measure: measure? }),
+            Some(count @ 1..) => Some(Top { rows: count, by: measure? }),
             _ => {
                 let message = format!("`{}` is no number of groups", count.text);
                 self.report.error(CLAUSE, count.span, message).help =

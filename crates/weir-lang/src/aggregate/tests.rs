@@ -66,7 +66,7 @@ fn measures_keys_and_windows_are_understood() {
     let keys: Vec<_> = made.keys.iter().map(|key| (key.field, key.prefix, key.name.as_str())).collect();
     assert_eq!(keys, [(2, Some(24), "ip.dst/24"), (3, None, "tcp.dstport")]);
     assert_eq!(made.window, Some(Window { length_ns: 10_000_000_000, step_ns: 10_000_000_000 }));
-    assert_eq!(made.top, Some(Top { count: 20, measure: 0 }));
+    assert_eq!(made.top, Some(Top { rows: 20, by: 0 }));
     let made = compiled("COUNT() over 1m every 10s by pair");
     assert_eq!(made.window, Some(Window { length_ns: 60_000_000_000, step_ns: 10_000_000_000 }));
     assert_eq!(made.keys.len(), 3);
@@ -115,10 +115,10 @@ fn conditions_name_measures_or_state_them() {
     assert_eq!(made.having, Some(condition));
     assert_eq!(made.measures.iter().map(|one| one.is_hidden).collect::<Vec<_>>(), [false, true, true]);
     let made = compiled("count() top 5 by sum(frame.len) by ip.src");
-    assert_eq!((made.top, made.keys.len()), (Some(Top { count: 5, measure: 1 }), 1));
+    assert_eq!((made.top, made.keys.len()), (Some(Top { rows: 5, by: 1 }), 1));
     // `by` after `top` may also be the key.
     let made = compiled("count() top 5 by ip.src");
-    assert_eq!((made.top, made.keys.len()), (Some(Top { count: 5, measure: 0 }), 1));
+    assert_eq!((made.top, made.keys.len()), (Some(Top { rows: 5, by: 0 }), 1));
     // A rate of intervals is seconds per second.
     let made =
         compiled("rate(conn.duration) as r, max(conn.duration) as d having r > 0.5 and d > 1.5 and d < 0x10");
@@ -130,7 +130,7 @@ fn conditions_name_measures_or_state_them() {
     assert_eq!(made.having, Some(condition));
     let made =
         compiled("count() as n, sum(frame.len) as b by ip.src top 5 by b having max(conn.duration) > 90s");
-    assert_eq!(made.top, Some(Top { count: 5, measure: 1 }));
+    assert_eq!(made.top, Some(Top { rows: 5, by: 1 }));
     assert_eq!(made.having, Some(Condition::Is(2, Comparison::Greater, 90e9)));
 }
 

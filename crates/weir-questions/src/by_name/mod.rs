@@ -24,7 +24,6 @@ pub use mistake::{Mark, Mistake};
 pub use yielded::{TakeRows, Yielded};
 
 use crate::field_list;
-use crate::input_options;
 use crate::kind::{QuestionKind, QuestionKinds};
 use crate::kinds as all_kinds;
 use crate::messages::failure::Failure;
@@ -127,7 +126,7 @@ impl Questions {
         let specs: Vec<QuestionSpec> = questions.into_iter().map(|question| question.0).collect();
         let input = input.into_options();
         let plan = Plan::new(&input, RunSettings::default(), &specs)?;
-        Ok(Self::of_plan(plan, specs)?)
+        Ok(Self::of_plan(plan)?)
     }
 
     /// As [`of`](Self::of), over the packets of another source in place of the input's, on one worker.
@@ -141,26 +140,26 @@ impl Questions {
         questions: Vec<Question>,
     ) -> Result<Self, Mistake> {
         let specs: Vec<QuestionSpec> = questions.into_iter().map(|question| question.0).collect();
-        let input = input_options::Input { workers: 1, ..input.into_options() };
+        let input = input.into_options();
         let plan = Plan::new(&input, RunSettings { first_time, ..RunSettings::default() }, &specs)?;
-        Ok(Self::of_plan(plan, specs)?)
+        Ok(Self::of_plan(plan)?)
     }
 
-    /// Checks questions that `plan` is to answer.
+    /// The questions with which a run begins.
     ///
     /// # Errors
     /// All mistakes in the questions.
-    pub fn of_plan(plan: Plan, specs: Vec<QuestionSpec>) -> Result<Self, Failure> {
-        let is_one = specs.len() == 1;
+    pub fn of_plan(plan: Plan) -> Result<Self, Failure> {
+        let is_one = plan.specs().len() == 1;
         let (mut settled, mut wrong) = (vec![], vec![]);
-        for spec in &specs {
+        for spec in plan.specs() {
             match plan.set().settle_rows(spec) {
                 Ok(rows) => settled.push(rows),
                 Err(failure) => wrong.push(if is_one { failure } else { failure.of_question(&spec.name) }),
             }
         }
         Failure::all(wrong)?;
-        let names = specs.into_iter().map(|spec| spec.name).collect();
+        let names = plan.specs().iter().map(|spec| spec.name.clone()).collect();
         Ok(Self { plan, settled, names })
     }
 
@@ -188,7 +187,7 @@ impl Questions {
             )));
         }
         let Self { plan, settled, .. } = self;
-        let mut run = plan.begin();
+        let mut run = plan.narrowed().begin();
         settled.into_iter().try_for_each(|settled| run.show(settled.questions))?;
         let compiled = run.compile()?.clone();
         let catalog = run.set().compiler.catalog();
@@ -230,13 +229,14 @@ impl Questions {
     /// # Panics
     /// If there is not one taker for each question.
     pub fn run_over(
-        self,
+        mut self,
         takers: Vec<Box<dyn TakeRows>>,
         source: impl Source,
         ender: &Ender,
         listener: Listener,
         progress: &mut dyn FnMut(u64, Option<u64>),
     ) -> Result<Ended, Mistake> {
+        self.plan = self.plan.with_one_worker();
         Listener::within(Some(listener), || self.answer(takers, |_| Ok(source), ender, progress))
     }
 

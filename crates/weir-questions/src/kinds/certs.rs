@@ -60,7 +60,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
         Column::new(
             "days_left",
             ValueType::Fraction,
-            "days from this time until the certificate expires; absent if it has expired",
+            "days from this time until the certificate expires; absent if it has expired, or after the year 2262",
         ),
         Column::new("is_valid", ValueType::Bool, "whether the certificate was valid at this time"),
     ];
@@ -112,7 +112,12 @@ impl Certificates {
     }
 
     fn values<'r>(&self, row: Row<'r>) -> Vec<Value<'r>> {
-        let time = |at: usize| if let Cell::Time(time) = row.cell(at) { Some(time.0) } else { None };
+        let time = |at: usize| match row.cell(at) {
+            // A later time than times can be, such as that of a certificate that never expires.
+            Cell::Time(time) if time.0 == i64::MAX => None,
+            Cell::Time(time) => Some(time.0),
+            _ => None,
+        };
         let (now, [begin, end]) = (time(self.ts), self.validity.map(time));
         let left = now.zip(end).map(|(now, end)| (end.saturating_sub(now)) as f64 / DAY_NS);
         let has_begun = now.zip(begin).is_none_or(|(now, begin)| now >= begin);

@@ -82,7 +82,7 @@ mod with_lua {
     /// Lines and messages of the script go to standard error, requests for dumps to the list of the command.
     fn host(spec: &QuestionSpec) -> Host {
         let notify = |notice: Notice| match notice {
-            Notice::Line(line) => say!("{line}"),
+            Notice::Line(line) => tell!("{line}"),
             Notice::Failed(message) => say!("weir: {message}"),
             Notice::Disabled => {
                 say!("weir: the script has failed {FAILURES_MAX} times, and is not called any more");

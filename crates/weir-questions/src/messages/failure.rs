@@ -1,4 +1,4 @@
-//! Errors, their messages, and the exit status.
+//! Errors and their messages.
 
 use super::listener::{Level, Message};
 use super::write_bounds;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use weir::lang::diag::Diagnostics;
 
-/// Why a command stopped.
+/// Why something stopped.
 pub enum Failure {
     /// The author's mistake, in a filter or `.weir` text.
     Mistakes(Diagnostics),
@@ -18,7 +18,7 @@ pub enum Failure {
     Message(String),
     /// Several failures; at least one.
     Several(Vec<Failure>),
-    /// A failure that is already printed.
+    /// A failure that was said before.
     Reported,
 }
 

@@ -16,6 +16,8 @@ pub enum Level {
     Warning,
     /// How the run proceeds.
     Progress,
+    /// Something that was asked for: counters, an address, the lines of a script.
+    Answer,
 }
 
 /// A message of a run.

@@ -17,6 +17,14 @@ macro_rules! note {
     };
 }
 
+/// Says something that was asked for: counters, an address, the lines of a script.
+#[macro_export]
+macro_rules! tell {
+    ($($words:tt)*) => {
+        $crate::messages::Message::of(&format!($($words)*), $crate::messages::Level::Answer).tell()
+    };
+}
+
 /// Says how the run proceeds.
 #[macro_export]
 macro_rules! inform {

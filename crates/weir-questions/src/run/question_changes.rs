@@ -156,7 +156,7 @@ impl QuestionChanges {
         self.check(&[&new[..], &rescaled].concat(), &stay)?;
         // A changed question may write to the same file, so the previous one ends first.
         for why in gone.iter().filter_map(|name| self.remove(name).err()) {
-            say!("weir: {}: {why}", origin);
+            say!("weir: {origin}: {why}");
         }
         let (gone, mut now, mut begun) = (gone.len(), kept, 0);
         let continuing = now.len() + rescaled.len();
@@ -164,7 +164,7 @@ impl QuestionChanges {
             match self.change(&spec.name, spec.output.clone().unwrap_or_default()) {
                 Ok(()) => now.push(spec),
                 Err(why) => {
-                    say!("weir: {}: {why}", origin);
+                    say!("weir: {origin}: {why}");
                     now.extend(active.iter().find(|one| one.name == spec.name).cloned());
                 }
             }
@@ -180,7 +180,7 @@ impl QuestionChanges {
                 // continues with the previous version of the question. The next reload tries the new version
                 // again.
                 Err(why) => {
-                    say!("weir: {}: {why}", origin);
+                    say!("weir: {origin}: {why}");
                     let previous = previous.iter().find(|one| one.name == spec.name);
                     if let Some(previous) = previous
                         && self.add((*previous).clone()).is_ok()
@@ -190,7 +190,7 @@ impl QuestionChanges {
                 }
             }
         }
-        note!("weir: {}: reloaded: {begun} questions begin, {gone} end, {continuing} continue", origin);
+        note!("weir: {origin}: reloaded: {begun} questions begin, {gone} end, {continuing} continue");
         Ok(now)
     }
 

@@ -235,7 +235,7 @@ pub fn questions(questions: &BTreeMap<String, QuestionTotals>, has_several: bool
             );
         }
         if stats {
-            say!("question   {name}: {answers} answers, {lost} lost at its output, {words}");
+            tell!("question   {name}: {answers} answers, {lost} lost at its output, {words}");
         } else if has_several && undecided_packets + stream_bytes + stream_segments > 0 {
             note!("weir: question `{name}`: {words}");
         }
@@ -255,7 +255,7 @@ pub fn lost_rows(losses: &[Loss], blocked: &[(String, Load)], with_counter: bool
     let unwritten = blocked.iter().map(|(_, load)| load.rows);
     let sum: u64 = losses.iter().map(|loss| loss.rows).chain(unwritten).sum();
     if with_counter && sum > 0 {
-        say!("{:<20} {sum}", "rows_lost");
+        tell!("{:<20} {sum}", "rows_lost");
     }
     !losses.is_empty() || !blocked.is_empty()
 }
@@ -285,7 +285,7 @@ fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let counters = &ran.outcome.counters;
     let timing = compiled.timing();
     let micros = |d: std::time::Duration| d.as_secs_f64() * 1e6;
-    say!(
+    tell!(
         "program    {}; parse {:.0} µs, lower {:.0} µs, passes {:.0} µs, code {:.0} µs",
         if compiled.is_native() { "native" } else { "interpreter" },
         micros(timing.parse),
@@ -293,7 +293,7 @@ fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
         micros(timing.optimize),
         micros(compiled.code_time())
     );
-    say!(
+    tell!(
         "run        {seconds:.3} s, {:.2} Mpackets/s, {:.2} Gbit/s",
         counters.packet.packets as f64 / seconds / 1e6,
         counters.packet.wire_bytes as f64 * 8.0 / seconds / 1e9
@@ -301,23 +301,23 @@ fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     stages(&ran.outcome);
     if !ran.outcome.shares.is_empty() {
         let shares: Vec<String> = ran.outcome.shares.iter().map(u64::to_string).collect();
-        say!("workers    {} packets", shares.join(" + "));
+        tell!("workers    {} packets", shares.join(" + "));
     }
     let held = ran.outcome.memory.iter().filter(|(_, bytes, _)| *bytes > 0);
     let held: Vec<String> = held.map(|(owner, bytes, _)| format!("{owner} {bytes}")).collect();
     if !held.is_empty() {
-        say!("memory     at most {} bytes", held.join(" + "));
+        tell!("memory     at most {} bytes", held.join(" + "));
     }
     if let Some(bytes) = memory::process_peak_bytes() {
-        say!("process    at most {bytes} bytes of memory");
+        tell!("process    at most {bytes} bytes of memory");
     }
     let (swaps, longest) = ran.outcome.swaps;
     if swaps > 0 {
         let millis = longest.as_secs_f64() * 1e3;
-        say!("swaps      {swaps} program changes, the slowest took {millis:.2} ms of the reading thread");
+        tell!("swaps      {swaps} program changes, the slowest took {millis:.2} ms of the reading thread");
     }
     for (name, value, _) in counters.iter().filter(|c| c.1 > 0) {
-        say!("{name:<20} {value}");
+        tell!("{name:<20} {value}");
     }
     let others = [
         ("blocks_skipped", ran.found.blocks_skipped),
@@ -342,7 +342,7 @@ fn stats(compiled: &Compiled, ran: &Ran, seconds: f64) {
     let losses = ran.outcome.source.losses().into_iter().chain(ran.outcome.source.datagrams.counters());
     let losses = losses.map(|(name, value, _)| (name, value));
     for (name, value) in others.into_iter().chain(losses).filter(|(_, value)| *value > 0) {
-        say!("{name:<20} {value}");
+        tell!("{name:<20} {value}");
     }
 }
 
@@ -361,7 +361,7 @@ fn stages(outcome: &Outcome) {
         // The share of packets that reach this stage.
         let funnel = count as f64 * 100.0 / packets;
         let unit = stages.unit();
-        say!(
+        tell!(
             "{name:<10} {count} {what} ({funnel:.2} % of packets), {cycles} {unit}, {share:.1} %, {each:.1} each"
         );
     }

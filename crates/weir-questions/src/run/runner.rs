@@ -47,7 +47,9 @@ pub struct RunSettings {
 /// A run that is not begun: its input and its settings are checked.
 pub struct Plan {
     set: Arc<QuestionSet>,
+    specs: Vec<QuestionSpec>,
     options: weir::Options,
+    workers: usize,
 }
 
 impl Plan {
@@ -70,20 +72,21 @@ impl Plan {
         specs: &[QuestionSpec],
     ) -> Result<Self, Failure> {
         let RunSettings { stdout, watch, is_timed, is_open, is_narrow, first_time } = settings;
+        let options = input::options(input)?;
+        input::check_files(input, &compiler)?;
         // Only such a filter needs to know; reading the first packets of all files takes time.
         let asks_for_first = is_open || specs.iter().any(QuestionSpec::uses_relative_time);
         let read = || asks_for_first.then(|| weir::io::first_time(&input.read)).flatten();
         let first_time = first_time.or_else(read);
-        let options = input::options(input)?;
         let narrow = options.narrow || is_narrow;
         let options = weir::Options { timed: is_timed, first_time, watch, narrow, ..options };
-        input::check_files(input, &compiler)?;
         let kinds = QuestionKinds::new(kinds::all());
         let counts_copies =
             specs.iter().any(|spec| kinds.get(&spec.ask).is_ok_and(|kind| kind.counts_copies));
         let mut set = QuestionSet::new(Input { counts_copies, ..input.clone() }, compiler, stdout);
         set.share(specs)?;
-        Ok(Self { set: Arc::new(set), options })
+        let (specs, workers) = (specs.to_vec(), input.workers.min(WORKERS_MAX));
+        Ok(Self { set: Arc::new(set), specs, options, workers })
     }
 
     /// The questions, and what they share.
@@ -91,12 +94,33 @@ impl Plan {
         &self.set
     }
 
+    /// Over files, too, packets that no question needs are not asked for: how a link or a recorder is read is
+    /// shown then.
+    #[must_use]
+    pub fn narrowed(mut self) -> Self {
+        self.options.narrow = true;
+        self
+    }
+
+    /// The packets come from another source than the input, which one worker reads.
+    #[must_use]
+    pub fn with_one_worker(mut self) -> Self {
+        self.workers = 1;
+        self
+    }
+
+    /// The questions with which the run begins.
+    pub fn specs(&self) -> &[QuestionSpec] {
+        &self.specs
+    }
+
     /// Begins the run.
     pub fn begin<'a>(self) -> Run<'a> {
-        let Self { set, options } = self;
-        let (workers, is_timed) = (set.input.workers.min(WORKERS_MAX), options.timed);
+        let Self { set, options, workers, .. } = self;
+        let is_timed = options.timed;
         let engine = Engine::with(set.compiler.clone(), options);
-        Run { set, engine, compiled: None, workers, is_timed, notes: vec![], lost_bytes: false }
+        let (compiled, ran) = (None, None);
+        Run { set, engine, compiled, ran, workers, is_timed, notes: vec![], lost_bytes: false }
     }
 }
 
@@ -104,8 +128,10 @@ impl Plan {
 pub struct Run<'a> {
     set: Arc<QuestionSet>,
     engine: Engine<'a>,
-    /// The program, once it is compiled.
+    /// The program of the questions, once it is compiled.
     compiled: Option<Compiled>,
+    /// The program that ran last.
+    ran: Option<Compiled>,
     workers: usize,
     is_timed: bool,
     /// Lines that questions add to the report of counters.
@@ -133,6 +159,7 @@ impl<'a> Run<'a> {
     /// # Errors
     /// All mistakes of all questions. Nothing is created then.
     pub fn ask(&mut self, specs: &[QuestionSpec], mut wrong: Vec<Failure>) -> Result<(), Failure> {
+        self.compiled = None;
         let stated: Vec<Stated> = specs.iter().cloned().map(Stated::new).collect();
         let mut prepared = vec![];
         for (index, own) in stated.iter().enumerate() {
@@ -163,6 +190,7 @@ impl<'a> Run<'a> {
         questions: Vec<Question>,
         taker: impl TakeItems + 'a,
     ) -> Result<Subscription, Failure> {
+        self.compiled = None;
         Ok(self.engine.subscribe_questions(questions, taker)?)
     }
 
@@ -176,6 +204,7 @@ impl<'a> Run<'a> {
 
     /// Removes questions between two runs.
     pub fn unsubscribe(&mut self, subscription: Subscription) {
+        self.compiled = None;
         self.engine.unsubscribe(subscription);
     }
 
@@ -228,10 +257,11 @@ impl<'a> Run<'a> {
         self.engine.subscriptions().next().is_some()
     }
 
-    /// Answers the questions over a source. `progress` sees the source after each burst.
+    /// Answers the questions over a source. `progress` sees the source after each burst. Questions that are
+    /// not compiled yet are compiled without a word.
     ///
     /// # Errors
-    /// The questions cannot be compiled together, if they are not yet.
+    /// The questions cannot be compiled together.
     pub fn over(
         &mut self,
         source: &mut dyn Source,
@@ -239,8 +269,9 @@ impl<'a> Run<'a> {
     ) -> Result<Outcome, Failure> {
         let compiled = match &self.compiled {
             Some(compiled) => compiled.clone(),
-            None => self.compile()?.clone(),
+            None => self.engine.compile()?,
         };
+        self.ran = Some(compiled.clone());
         Ok(self.engine.run_compiled(compiled, source, self.workers, progress))
     }
 
@@ -248,11 +279,11 @@ impl<'a> Run<'a> {
     /// took all counters. `is_whole`: the captures were read to their end.
     pub fn report(&self, outcome: Outcome, is_whole: bool, seconds: Option<f64>) -> Ran {
         let ran = Ran::new(outcome, is_whole, self.set.findings.found());
-        let Some(compiled) = &self.compiled else { return ran };
+        let Some(compiled) = &self.ran else { return ran };
         ran.warn(self.set.input.workers, compiled.stack(), self.lost_bytes);
         if let Some(seconds) = seconds {
             ran.show_counters(compiled, seconds);
-            self.notes.iter().for_each(|note| say!("{note}"));
+            self.notes.iter().for_each(|note| tell!("{note}"));
         }
         ran
     }

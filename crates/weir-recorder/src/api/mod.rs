@@ -186,7 +186,7 @@ impl Api {
         let server = Server::start(door.listening, rules, service, events).map_err(Failure::new)?;
         state.set_refused(server.refused());
         // Also with -q: without the address, nobody knows the token.
-        say!("weir: the {} is {}", if door.has_page { "page" } else { "API" }, door.place);
+        tell!("weir: the {} is {}", if door.has_page { "page" } else { "API" }, door.place);
         Ok(Self { server: Some(server), _ticker: ticker, file: door.file, dumps })
     }
 

@@ -58,7 +58,8 @@ impl Past {
     pub fn new(recording: &Recording, set: &QuestionSet) -> Self {
         let (ring, spool) = recording.packets();
         let mut input = set.input.clone();
-        (input.read, input.interface, input.ring_bytes) = (vec![], vec![], 0);
+        (input.read, input.interface) = (vec![], vec![]);
+        (input.ring_bytes, input.has_rules) = (0, false);
         (input.workers, input.follow, input.mirror, input.hardware_time) = (1, false, false, false);
         (input.buffer, input.dpdk_eal, input.no_promiscuous) = (None, None, false);
         (input.user, input.write_to, input.no_sandbox) = (None, vec![], false);
@@ -116,15 +117,14 @@ impl Past {
     ) -> Result<Over, Refusal> {
         // Packets that the question does not need are not read.
         let settings = RunSettings { is_narrow: true, ..RunSettings::default() };
-        let specs = vec![spec];
-        let plan = Plan::with(&self.input, self.compiler.clone(), settings, &specs);
-        let questions = plan.and_then(|plan| Questions::of_plan(plan, specs)).map_err(of_failure)?;
+        let plan = Plan::with(&self.input, self.compiler.clone(), settings, &[spec]);
+        let questions = plan.and_then(Questions::of_plan).map_err(of_failure)?;
         let taker = take(questions.columns().next().unwrap_or_default())?;
         let (reader, selection) = self.reader(times, client.ends(), false);
         let heard = Arc::<Mutex<Vec<String>>>::default();
         let hearing = Arc::clone(&heard);
         let listener = Listener::new(move |message| {
-            if message.level() != Level::Progress {
+            if matches!(message.level(), Level::Error | Level::Warning) {
                 hearing.lock().unwrap_or_else(PoisonError::into_inner).push(message.text().to_string());
             }
         });

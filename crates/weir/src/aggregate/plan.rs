@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_aggregate::{
     Buckets, Comparison, Function, Having, Input, Kind, Limits, Measure, Plan, PlanError, PlanParams, Scalar,
-    Seed, Top, Windows,
+    Seed, Windows,
 };
 use weir_engine::timer::TICK_NS;
 use weir_lang::aggregate::{self as text, Condition};
@@ -109,7 +109,7 @@ impl Aggregation {
             windows: made.window.map_or(Windows::None, windows_of),
             lateness_ns,
             having: made.having.as_ref().map(|condition| having_of(condition, &result_types)),
-            top: made.top.map(|top| Top { rows: top.count, by: top.measure }),
+            top: made.top,
             limits: Limits { panes_max: panes_max as usize, ..Limits::within(memory_max as u64) },
         };
         let plan = Plan::new(params).map_err(|error| {
@@ -171,24 +171,15 @@ fn input_of(part: &Part) -> Input {
     Input { first_word: part.word, words: part.words, kind: kind_of(part.value_type) }
 }
 
+/// The function of a text, with bounds of the kind of its input.
 fn function_of(function: &text::Function, kind: Option<Kind>) -> Function {
-    match function {
-        text::Function::Count => Function::Count,
-        text::Function::Sum => Function::Sum,
-        text::Function::Min => Function::Min,
-        text::Function::Max => Function::Max,
-        text::Function::Mean => Function::Mean,
-        text::Function::Rate => Function::Rate,
-        text::Function::Quantile(share) => Function::Quantile(*share),
-        text::Function::Distinct => Function::Distinct,
-        text::Function::First => Function::First,
-        text::Function::Last => Function::Last,
-        text::Function::Histogram(bounds) if bounds.is_empty() => Function::Histogram(Buckets::PowersOfTwo),
-        text::Function::Histogram(bounds) => {
-            let bounds = bounds.iter().map(|bound| scalar(*bound as f64, kind.unwrap_or(Kind::Number)));
-            Function::Histogram(Buckets::From(bounds.collect()))
+    function.with_bounds(|bounds| match bounds.is_empty() {
+        true => Buckets::PowersOfTwo,
+        false => {
+            let of = |bound: &u64| scalar(*bound as f64, kind.unwrap_or(Kind::Number));
+            Buckets::From(bounds.iter().map(of).collect())
         }
-    }
+    })
 }
 
 fn scalar(number: f64, kind: Kind) -> Scalar {
@@ -232,17 +223,14 @@ fn having_of(condition: &Condition, types: &[ValueType]) -> Having {
 }
 
 /// A comparison with a number that the results of the measure may not be able to have: `count() > 1.5`.
-fn compared(measure: usize, comparison: text::Comparison, number: f64, value_type: ValueType) -> Having {
+fn compared(measure: usize, comparison: Comparison, number: f64, value_type: ValueType) -> Having {
     let is_whole = number.fract() == 0.0 || value_type == ValueType::Fraction;
-    let (comparison, number) = match comparison {
-        text::Comparison::Equal if !is_whole => return Having::Or(vec![]),
-        text::Comparison::Unequal if !is_whole => return Having::And(vec![]),
-        text::Comparison::Equal => (Comparison::Equal, number),
-        text::Comparison::Unequal => (Comparison::NotEqual, number),
-        text::Comparison::Less if is_whole => (Comparison::Less, number),
-        text::Comparison::AtLeast if is_whole => (Comparison::AtLeast, number),
-        text::Comparison::Less | text::Comparison::AtMost => (Comparison::AtMost, number),
-        text::Comparison::AtLeast | text::Comparison::Greater => (Comparison::Greater, number),
+    let comparison = match comparison {
+        Comparison::Equal if !is_whole => return Having::Or(vec![]),
+        Comparison::NotEqual if !is_whole => return Having::And(vec![]),
+        Comparison::Less if !is_whole => Comparison::AtMost,
+        Comparison::AtLeast if !is_whole => Comparison::Greater,
+        same => same,
     };
     let number = if value_type == ValueType::Fraction { number } else { number.floor() };
     Having::Compare { measure, comparison, constant: scalar(number, kind_of(value_type)) }

@@ -11,6 +11,7 @@ mod skew;
 mod split;
 #[cfg(test)]
 mod split_tests;
+mod swap;
 pub(crate) mod units;
 pub(crate) mod workers;
 
@@ -26,7 +27,7 @@ use crate::worker::parts::WorkerParts;
 use crate::worker::worker_loop::WorkerLoop;
 use split::run_split;
 use std::sync::Arc;
-use std::time::Instant;
+use swap::swap_if_changed;
 use weir_packet::{Poll, Source};
 use workers::{Dispatcher, longest_timeout_of, one_worker, run_many};
 
@@ -104,16 +105,13 @@ fn run_one(
         if merger.is_over() {
             break;
         }
-        if let Some((compiled, shapes)) = merger.changed() {
-            let began = Instant::now();
+        swap_if_changed(merger, &mut outcome, |compiled, parts, merger| {
             source.narrow(compiled.kernel_filters().as_ref());
-            let parts = WorkerParts::of(&compiled, &shapes);
             parts.end_pipelines(work.worker.subscriber());
             merger.take_all(0, &mut work.worker.subscriber().yielded);
             merger.change(&compiled.plan, &parts.presenter);
             work.change(&compiled.plan, &parts);
-            outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
-        }
+        });
         if work.number.is_multiple_of(4096) {
             progress(source);
         }

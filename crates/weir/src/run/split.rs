@@ -2,6 +2,7 @@
 //! stands between a source and its worker. This thread delivers the workers' results, merged by time
 //! (`merge/timed.rs`), and changes their programs.
 
+use super::swap::swap_if_changed;
 use crate::ask::compile::Compiled;
 use crate::items::yields::Yields;
 use crate::merge::ordered::Merger;
@@ -196,13 +197,10 @@ pub(crate) fn run_split(
             if merger.is_over() || workers.has_panicked {
                 break;
             }
-            if let Some((compiled, shapes)) = merger.changed() {
-                let began = Instant::now();
-                workers.change(&compiled, WorkerParts::of(&compiled, &shapes), merger);
-                // The previous questions' results were handed out, and packets may not come for a long time.
-                is_unflushed = true;
-                outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
-            }
+            // The previous questions' results were handed out, and packets may not come for a long time.
+            is_unflushed |= swap_if_changed(merger, &mut outcome, |compiled, parts, merger| {
+                workers.change(compiled, parts, merger);
+            });
         }
         workers.hand_out(merger);
         // If the run ended early, workers stop at their next report.

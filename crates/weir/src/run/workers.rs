@@ -4,6 +4,7 @@
 
 use super::balance::Balancer;
 use super::skew::Skew;
+use super::swap::swap_if_changed;
 use super::units::PacketKeys;
 use crate::ask::compile::{Ask, Compiled, Compiler, Options};
 use crate::merge::ordered::Merger;
@@ -13,7 +14,7 @@ use crate::worker::batch_worker::{Batch, CountedWorker};
 use crate::worker::parts::{WorkerParts, gather, read};
 use crate::worker::work_queues::{BATCHES_MAX, EndAll, WorkQueues};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_compile::{DISPATCH_SLOTS, Need};
 use weir_engine::clock::Clock;
 use weir_engine::plan::{Plan, Want};
@@ -294,15 +295,13 @@ pub(crate) fn run_many(
             if merger.is_over() {
                 break;
             }
-            if let Some((compiled, shapes)) = merger.changed() {
-                let began = Instant::now();
+            swap_if_changed(merger, &mut outcome, |compiled, parts, merger| {
                 // All batches of the previous program are processed before the program changes.
                 while merged < sent {
                     merger.take_batch(queues.take_batch());
                     merged += 1;
                 }
                 source.narrow(compiled.kernel_filters().as_ref());
-                let parts = WorkerParts::of(&compiled, &shapes);
                 let mut last = vec![];
                 queues.for_each(|worker| {
                     parts.end_pipelines(worker.subscriber());
@@ -314,8 +313,7 @@ pub(crate) fn run_many(
                     parts.change(worker.subscriber());
                     worker.change(Arc::clone(&compiled.plan));
                 });
-                outcome.swaps = (outcome.swaps.0 + 1, outcome.swaps.1.max(began.elapsed()));
-            }
+            });
             progress(source);
             posting.post(|| Glance { source: source.stats(), ..Glance::default() });
         }
