@@ -233,6 +233,9 @@ mod tests {
     #[test]
     fn rooms_have_cycles_that_files_do_not_have() {
         let found = imports(&[
+            ("", "mod a; mod b;"),
+            ("a", "mod x; mod z;"),
+            ("b", "mod w; mod y;"),
             ("a::x", "use crate::b::y::Y;"),
             ("a::z", "pub struct Z;"),
             ("b::y", "pub struct Y;"),

@@ -40,4 +40,4 @@ pub use request::{Part, Request, RowsAsked, Span};
 pub use routes::{OPENAPI, paths};
 pub use server::{Listening, Server};
 pub use service::Service;
-pub use text_page::TextPage;
+pub use text_page::{Render, TextPage};

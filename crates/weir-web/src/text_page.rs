@@ -32,9 +32,12 @@ pub struct TextPage {
     pub path: &'static str,
     /// What it is, at the begin of a sentence: `The metrics`.
     pub what: &'static str,
-    /// The type and the text for a client with this header `Accept`.
-    pub render: Box<dyn Fn(&str) -> (&'static str, String) + Send + Sync>,
+    /// Makes the text.
+    pub render: Box<Render>,
 }
+
+/// The type and the text for a client with this header `Accept`.
+pub type Render = dyn Fn(&str) -> (&'static str, String) + Send + Sync;
 
 impl std::fmt::Debug for TextPage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -59,9 +59,8 @@ impl Message {
     /// Gives the message to the listener of this thread, or else to that of the process. Without either,
     /// nobody hears.
     pub fn tell(self) {
-        match Listener::current().as_ref().or(USUAL.get()) {
-            Some(listener) => (listener.0)(self),
-            None => {}
+        if let Some(listener) = Listener::current().as_ref().or(USUAL.get()) {
+            (listener.0)(self);
         }
     }
 }
