@@ -122,8 +122,8 @@ fn push_text(line: &mut Vec<u8>, text: &str) {
     line.extend_from_slice(fence.as_bytes());
 }
 
-/// Whether Markdown, and what websites add to it, reads a text as text: no signs, no links to addresses,
-/// issues (`GH-1`) or commits, no emoji (`:x:`).
+/// Whether a reader of Markdown shows a text as it is. Some websites read more than Markdown has: they make
+/// links of addresses, of numbers of issues (`GH-1`) and of commits, and emoji of words (`:x:`).
 fn is_plain(text: &str) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '.' | ',' | '-' | '/' | '_');
     let is_link = text.contains("www.") || text.contains("GH-") || text.contains("gh-");

@@ -112,16 +112,13 @@ impl Certificates {
     }
 
     fn values<'r>(&self, row: Row<'r>) -> Vec<Value<'r>> {
-        let time = |at: usize| match row.cell(at) {
-            // A later time than times can be, such as that of a certificate that never expires.
-            Cell::Time(time) if time.0 == i64::MAX => None,
-            Cell::Time(time) => Some(time.0),
-            _ => None,
-        };
+        let time = |at: usize| if let Cell::Time(time) = row.cell(at) { Some(time.0) } else { None };
         let (now, [begin, end]) = (time(self.ts), self.validity.map(time));
         let left = now.zip(end).map(|(now, end)| (end.saturating_sub(now)) as f64 / DAY_NS);
         let has_begun = now.zip(begin).is_none_or(|(now, begin)| now >= begin);
-        let days = left.filter(|left| *left >= 0.0).map_or(Value::Absent, Value::Fraction);
+        // The last time that there is stands for all later ones: the certificate may never expire.
+        let is_exact = end != Some(i64::MAX);
+        let days = left.filter(|left| is_exact && *left >= 0.0).map_or(Value::Absent, Value::Fraction);
         let is_valid = left.map_or(Value::Absent, |left| Value::Bool(left >= 0.0 && has_begun));
         let first = [row.cell(self.ts).value(), days, is_valid];
         first.into_iter().chain(self.shown.iter().map(|at| row.cell(*at).value())).collect()

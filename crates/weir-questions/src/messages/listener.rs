@@ -92,7 +92,8 @@ impl Listener {
         let _ = USUAL.set(self);
     }
 
-    /// Does work whose messages on this thread are for this listener; `None`: for that of the process.
+    /// Does work. This listener receives the messages of the work on this thread. With `None`, the listener
+    /// of the process receives them.
     pub fn within<T>(listener: Option<Self>, work: impl FnOnce() -> T) -> T {
         let _before = Before(LISTENER.replace(listener));
         work()

@@ -28,6 +28,7 @@ const TASKS: &[(&str, &str)] = &[
     ("files", "files examples/sessions.pcap --limit 4"),
     ("smtp", "smtp examples/sessions.pcap --limit 3"),
     ("x509", "x509 examples/sessions.pcap"),
+    ("certs", "certs examples/sessions.pcap --format markdown"),
     ("sessions", "sessions examples/sessions.pcap --limit 4"),
     ("packets", "packets examples/sessions.pcap 'tcp.flags.syn == 1' --limit 4"),
     ("packets-detail", "packets examples/sessions.pcap -V 'dns.query == \"www.example.com\"' --limit 2"),

@@ -404,7 +404,7 @@ fn sorted(mut ids: Vec<u64>) -> Vec<u64> {
 }
 
 /// Everything that arrives until the peer is silent for a second.
-fn read_until_silent(stream: &mut TcpStream) -> Vec<u8> {
+pub fn read_until_silent(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let (mut all, mut piece) = (vec![], [0; 4096]);
     while let Ok(read @ 1..) = stream.read(&mut piece) {

@@ -2,7 +2,7 @@
 //! goes through the same cases. A receiver is slow, closes, is full, is started again, or gets half of a
 //! batch because the run is ended. A format or an exporter that is added comes through all of them.
 
-use crate::cli::export::flow_ids;
+use crate::cli::export::{flow_ids, read_until_silent};
 use crate::cli::outputs::{LONG, ended, signal, start};
 use crate::cli::{example, text, weir};
 use std::fs::File;
@@ -232,16 +232,6 @@ fn a_receiver_that_is_started_again_gets_the_rest_of_every_exporter() {
         let received = (exporter.rows)(&early) + (exporter.rows)(&late);
         assert_eq!(received, expected(1), "{}", exporter.scheme);
     }
-}
-
-/// Everything that arrives until the peer is silent for a second.
-fn read_until_silent(stream: &mut TcpStream) -> Vec<u8> {
-    stream.set_read_timeout(Some(Duration::from_secs(1))).expect("a time");
-    let (mut all, mut piece) = (vec![], [0; 4096]);
-    while let Ok(read @ 1..) = stream.read(&mut piece) {
-        all.extend_from_slice(&piece[..read]);
-    }
-    all
 }
 
 #[test]
