@@ -2,7 +2,9 @@
 //!
 //! The rules are about packets that have one IP header, with TCP or UDP directly behind it. Such a packet has
 //! no other header of these protocols, so a predicate on `ip`, `ipv6`, `tcp` or `udp` tests one of the two.
-//! All other packets pass: tunnels, fragments, extension headers, tags. Of each alternative of a filter, the
+//! All other packets pass: tunnels, fragments, extension headers, tags. An index of packets knows both headers of a
+//! packet in a tunnel: each predicate may hold in another one, so an index has the predicates one by one
+//! ([`header_terms`]). Of each alternative of a filter, the
 //! predicates that a rule can express become patterns, and the others are left out: the rules pass too many
 //! packets rather than too few. A question about connections needs the packets of both directions, so each
 //! pattern is also used with its ends exchanged.
@@ -11,17 +13,69 @@
 //! stack's edges say on which ports; packets with these ports pass.
 
 use crate::catalog::{FieldKey, StackCatalog};
-use crate::question::Question;
+use crate::question::{Need, Question};
 use std::collections::BTreeSet;
 use weir_lang::filter::{Literal, Op, Predicate};
 use weir_lang::model::{BinaryOp, Expr, FieldId, LayerId, Protocol, Stack};
 use weir_lang::reach::Reach;
-use weir_packet::{HeaderClass, HeaderPattern, HeaderRules, IpVersion, Masked, Transport};
+use weir_packet::{
+    HeaderClass, HeaderCondition, HeaderPart, HeaderPattern, HeaderRules, HeaderTerms, IpVersion, Masked,
+    Transport,
+};
 
 /// Patterns at most: devices have room for hundreds to thousands.
 pub const PATTERNS_MAX: usize = 256;
 /// Patterns of one alternative at most; predicates that would make more are left out.
 const PATTERNS_OF_TERM_MAX: usize = 64;
+
+/// The packets that these questions need, by their headers.
+pub fn header_terms(questions: &[Question], stack: &Stack, catalog: &StackCatalog) -> HeaderTerms {
+    let layers = Layers::of(stack);
+    let mut terms = vec![];
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let any = HeaderPart { transport: Some(transport), ..HeaderPart::default() };
+        match layers.carrier_ports(stack, transport) {
+            Some(ports) => {
+                terms.extend(ports.iter().map(|&source_port| vec![vec![HeaderPart { source_port, ..any }]]))
+            }
+            None => terms.push(vec![vec![any]]),
+        }
+    }
+    for question in questions {
+        for term in &question.filter.terms {
+            let predicates = term.predicates.iter().map(|&index| &question.filter.predicates[index]);
+            terms.push(predicates.filter_map(|predicate| layers.choices(predicate, catalog)).collect());
+        }
+    }
+    let exchange = |condition: &HeaderCondition| condition.iter().map(|part| part.exchanged()).collect();
+    let exchanged = |term: &Vec<HeaderCondition>| term.iter().map(exchange).collect();
+    let others: Vec<_> = terms.iter().map(exchanged).collect();
+    let all_nested = questions.iter().any(|question| !is_about_packets_alone(question, catalog));
+    HeaderTerms { terms: [terms, others].concat(), all_nested }
+}
+
+/// Whether each packet alone decides whether a question needs the packet.
+fn is_about_packets_alone(question: &Question, catalog: &StackCatalog) -> bool {
+    let Need { connections, variables, service, tunnels, streams, odd, verdicts, sessions, events, .. } =
+        question.need;
+    let is_of_packet = |predicate: &Predicate| {
+        matches!(
+            catalog.key(predicate.field),
+            FieldKey::Layer(_)
+                | FieldKey::Field(..)
+                | FieldKey::Alias(..)
+                | FieldKey::Presence(..)
+                | FieldKey::Payload(_)
+                | FieldKey::Frame
+                | FieldKey::Meta(_)
+        )
+    };
+    let needs_flows = connections | variables | service | tunnels | streams | odd | verdicts;
+    !needs_flows
+        && sessions.is_empty()
+        && events.is_empty()
+        && question.filter.predicates.iter().all(is_of_packet)
+}
 
 /// The rules for these questions.
 ///
@@ -36,26 +90,8 @@ pub fn header_rules(
     let mut passed = BTreeSet::new();
     let mut classes: Vec<HeaderClass> =
         HeaderClass::ALL.into_iter().filter(|class| layers.has(*class)).collect();
-    for transport in [Transport::Tcp, Transport::Udp] {
-        match layers.carrier_ports(stack, transport) {
-            Some(ports) => {
-                let partial = Partial { transport: Some(transport), ..Partial::default() };
-                for port in ports {
-                    passed.extend(Partial { source_port: port, ..partial }.patterns(&classes));
-                    passed.extend(Partial { destination_port: port, ..partial }.patterns(&classes));
-                }
-            }
-            None => classes.retain(|class| class.transport != transport),
-        }
-    }
-    for question in questions {
-        for term in &question.filter.terms {
-            let predicates = term.predicates.iter().map(|&index| &question.filter.predicates[index]);
-            for partial in layers.partials(predicates, catalog) {
-                passed.extend(partial.patterns(&classes));
-                passed.extend(partial.exchanged().patterns(&classes));
-            }
-        }
+    for term in &header_terms(questions, stack, catalog).terms {
+        passed.extend(in_one_header(term).into_iter().flat_map(|part| patterns(part, &classes)));
         if passed.len() > PATTERNS_MAX {
             return Err("they have too many alternatives");
         }
@@ -68,64 +104,29 @@ pub fn header_rules(
     Ok(HeaderRules { passed, discarded: classes })
 }
 
-/// A pattern that may be of several classes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Partial {
-    version: Option<IpVersion>,
-    transport: Option<Transport>,
-    source: Masked,
-    destination: Masked,
-    source_port: Masked,
-    destination_port: Masked,
+/// The headers in which all conditions of a term hold.
+fn in_one_header(term: &[HeaderCondition]) -> Vec<HeaderPart> {
+    let mut all = vec![HeaderPart::default()];
+    for condition in term {
+        let both = all.iter().flat_map(|one| condition.iter().filter_map(|other| one.and(*other)));
+        let both: Vec<HeaderPart> = both.take(PATTERNS_OF_TERM_MAX + 1).collect();
+        if both.len() <= PATTERNS_OF_TERM_MAX {
+            all = both;
+        }
+    }
+    all
 }
 
-impl Partial {
-    /// The packets of both; `None` if there are none.
-    fn and(self, other: Self) -> Option<Self> {
-        fn both<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<Option<T>> {
-            match (one, other) {
-                (Some(one), Some(other)) => (one == other).then_some(Some(one)),
-                (one, other) => Some(one.or(other)),
-            }
-        }
-        Some(Self {
-            version: both(self.version, other.version)?,
-            transport: both(self.transport, other.transport)?,
-            source: self.source.and(other.source)?,
-            destination: self.destination.and(other.destination)?,
-            source_port: self.source_port.and(other.source_port)?,
-            destination_port: self.destination_port.and(other.destination_port)?,
-        })
-    }
-
-    /// The packets of the other direction.
-    fn exchanged(self) -> Self {
-        let Self { source, destination, source_port, destination_port, .. } = self;
-        Self {
-            source: destination,
-            destination: source,
-            source_port: destination_port,
-            destination_port: source_port,
-            ..self
-        }
-    }
-
-    /// The pattern in each of these classes.
-    fn patterns(self, classes: &[HeaderClass]) -> Vec<HeaderPattern> {
-        let is_of = |class: &&HeaderClass| {
-            self.version.is_none_or(|version| version == class.version)
-                && self.transport.is_none_or(|transport| transport == class.transport)
-        };
-        let Self { source, destination, source_port, destination_port, .. } = self;
-        let of = |&class: &HeaderClass| HeaderPattern {
-            class,
-            source,
-            destination,
-            source_port,
-            destination_port,
-        };
-        classes.iter().filter(is_of).map(of).collect()
-    }
+/// The pattern of a header in each of these classes.
+fn patterns(part: HeaderPart, classes: &[HeaderClass]) -> Vec<HeaderPattern> {
+    let HeaderPart { version, transport, source, destination, source_port, destination_port } = part;
+    let is_of = |class: &&HeaderClass| {
+        version.is_none_or(|version| version == class.version)
+            && transport.is_none_or(|transport| transport == class.transport)
+    };
+    let of =
+        |&class: &HeaderClass| HeaderPattern { class, source, destination, source_port, destination_port };
+    classes.iter().filter(is_of).map(of).collect()
 }
 
 /// The sides of a packet.
@@ -223,26 +224,8 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// The patterns of a conjunction. None: it never holds.
-    fn partials<'p>(
-        &self,
-        predicates: impl Iterator<Item = &'p Predicate>,
-        catalog: &StackCatalog,
-    ) -> Vec<Partial> {
-        let mut all = vec![Partial::default()];
-        for predicate in predicates {
-            let Some(choices) = self.choices(predicate, catalog) else { continue };
-            let both = all.iter().flat_map(|one| choices.iter().filter_map(|other| one.and(*other)));
-            let both: Vec<Partial> = both.take(PATTERNS_OF_TERM_MAX + 1).collect();
-            if both.len() <= PATTERNS_OF_TERM_MAX {
-                all = both;
-            }
-        }
-        all
-    }
-
-    /// The patterns of which one holds if the predicate holds. `None`: a rule cannot express the predicate.
-    fn choices(&self, predicate: &Predicate, catalog: &StackCatalog) -> Option<Vec<Partial>> {
+    /// The headers of which the packet has one if the predicate holds. `None`: headers do not tell.
+    fn choices(&self, predicate: &Predicate, catalog: &StackCatalog) -> Option<HeaderCondition> {
         if predicate.negated {
             return None;
         }
@@ -253,7 +236,7 @@ impl<'a> Layers<'a> {
             return None;
         }
         // The layer is there, whatever else is compared.
-        let there = Partial { version, transport, ..Partial::default() };
+        let there = HeaderPart { version, transport, ..HeaderPart::default() };
         let fields = match key {
             FieldKey::Field(_, field) => vec![field],
             FieldKey::Alias(_, alias) => self.protocol(layer).aliases[usize::from(alias)].fields.clone(),
@@ -266,10 +249,10 @@ impl<'a> Layers<'a> {
         let of = |side: &Side| {
             let side = *side;
             values.iter().map(move |&value| match (side, version.is_some()) {
-                (Side::Source, true) => Partial { source: value, ..there },
-                (Side::Destination, true) => Partial { destination: value, ..there },
-                (Side::Source, false) => Partial { source_port: value, ..there },
-                (Side::Destination, false) => Partial { destination_port: value, ..there },
+                (Side::Source, true) => HeaderPart { source: value, ..there },
+                (Side::Destination, true) => HeaderPart { destination: value, ..there },
+                (Side::Source, false) => HeaderPart { source_port: value, ..there },
+                (Side::Destination, false) => HeaderPart { destination_port: value, ..there },
             })
         };
         Some(sides.iter().flat_map(of).collect())

@@ -24,6 +24,9 @@ mod whole;
 
 pub use catalog::{FieldKey, PartFields, StackCatalog};
 pub use columns::{CONNECTION_COLUMNS, EndColumn, connection_columns, end_columns};
-pub use lower::{DISPATCH_SLOTS, DISPATCH_UNKNOWN, Lowered, NoteOf, OutValue, lower, lower_for_kernel};
+pub use lower::{
+    DISPATCH_SLOTS, DISPATCH_UNKNOWN, HEADER_LAYERS, HEADER_SLOTS, KIND_BITS, Lowered, NoteOf, OutValue,
+    lower, lower_for_kernel,
+};
 pub use lower::{PacketValue, VALUES_MAX};
 pub use question::{Need, Question, RecordVar, TrieAlternative, TuplePart, ValueList, ValueOf};

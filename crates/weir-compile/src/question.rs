@@ -40,6 +40,8 @@ pub struct Need {
     pub strict: bool,
     /// Only the number by which packets are assigned to workers.
     pub dispatch: bool,
+    /// With `dispatch`: where the headers of IP, TCP and UDP are, in place of the number.
+    pub headers: bool,
     /// Values of packets, in the packet's record.
     pub values: ValueList,
     /// Packets are counted as they arrive, so the filter cannot depend on later data.

@@ -1,6 +1,6 @@
 //! Filters that the kernel runs before packets reach a source.
 
-use crate::{BpfInstruction, HeaderRules, LinkType};
+use crate::{BpfInstruction, HeaderRules, HeaderTerms, LinkType};
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +25,10 @@ pub trait KernelFilters: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why there are none, as part of a sentence.
     fn header_rules(&self) -> Result<HeaderRules, &'static str>;
+
+    /// The packets that the questions need, by their headers: for an index of packets. `None`: every packet is
+    /// needed.
+    fn header_terms(&self) -> Option<HeaderTerms>;
 
     /// The words of 64 bits of a key and of an entry, and the number of entries, of the table of connections
     /// that the filters take over. `None`: they take over none.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use weir::io::Findings;
 use weir::io::ring::recorders::{self, Published};
 use weir::io::ring::{Pages, Ring, SpoolCounters, SpoolFiles, Spooler, Writer};
-use weir::packet::Burst;
-use weir::{Control, PacketClasses, PacketClassifier};
+use weir::packet::{Burst, PacketHeaders};
+use weir::{Compiler, Control, HeaderFinder, PacketClasses, PacketClassifier};
 use weir_guard::{files, secrets};
 use weir_questions::Input;
 use weir_questions::messages::Failure;
@@ -111,6 +111,8 @@ struct Recorder {
     ring: Ring,
     findings: Findings,
     classes: Option<PacketClasses>,
+    /// Finds the headers that the index has.
+    compiler: Compiler,
     has_spool: bool,
     next: Arc<AtomicU32>,
 }
@@ -239,6 +241,7 @@ impl RecorderOptions {
             ring,
             findings: findings.clone(),
             classes,
+            compiler: compiler.clone(),
             has_spool: spool.is_some(),
             next: Arc::default(),
         };
@@ -340,6 +343,9 @@ impl Taps for Recorder {
             rest: of_class(0),
             classes: (1..=classes).map(of_class).collect(),
             classifier: self.classes.as_ref().map(PacketClasses::classifier),
+            // Without headers, packets are read for each question.
+            finder: HeaderFinder::new(&self.compiler).ok(),
+            headers: vec![],
         })
     }
 }
@@ -350,15 +356,21 @@ struct RecordWriter {
     /// From class 1.
     classes: Vec<Writer>,
     classifier: Option<PacketClassifier>,
+    finder: Option<HeaderFinder>,
+    /// Those of a burst.
+    headers: Vec<Option<PacketHeaders>>,
 }
 
 impl Tap for RecordWriter {
     /// Writes packets. They are readable when the call returns.
     fn take(&mut self, burst: &Burst) {
-        let Some(classifier) = &mut self.classifier else { return self.rest.write(burst) };
+        self.headers.clear();
+        self.finder.iter_mut().for_each(|finder| finder.find(burst, &mut self.headers));
+        let headers = &self.headers;
+        let Some(classifier) = &mut self.classifier else { return self.rest.write(burst, headers) };
         let classes = classifier.classes(burst);
         for (writer, class) in std::iter::once(&mut self.rest).chain(&mut self.classes).zip(0..) {
-            writer.write_some(burst, |index| classes[index] == class);
+            writer.write_some(burst, headers, |index| classes[index] == class);
         }
     }
 }

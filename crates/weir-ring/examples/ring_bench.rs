@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_packet::{
-    Block, Burst, HeaderClass, HeaderPattern, HeaderRules, LinkType, Masked, PacketMeta, Timestamp,
+    Block, Burst, HeaderPair, HeaderPart, HeaderTerms, IpVersion, LinkType, Masked, PacketHeaders,
+    PacketMeta, Timestamp, Transport,
 };
 use weir_ring::{Reader, Retention, Ring, Selection, SpoolCounters, SpoolParams, Spooler, Writer};
 
@@ -22,6 +23,12 @@ const PACKETS: usize = 4 << 20;
 /// Different bursts.
 const BURSTS: usize = 1024;
 const RUNS: usize = 7;
+
+/// The headers of the packets of a burst.
+const HEADERS: [Option<PacketHeaders>; 64] = {
+    let outer = HeaderPair { version: IpVersion::V4, ip_at: 14, transport: Some((Transport::Tcp, 34)) };
+    [Some(PacketHeaders { outer, inner: None }); 64]
+};
 
 /// Bursts of packets of TCP, of this many flows.
 fn bursts(length_of: impl Fn(usize) -> usize, flows: usize) -> Vec<Burst> {
@@ -75,14 +82,14 @@ fn measure<S: Send>(states: &mut [S], work: impl Fn(&mut S) + Sync) -> f64 {
 /// Bytes of the ring of a query.
 const QUERY_RING_BYTES: usize = 10 << 30;
 
-/// Rules for TCP from these source ports.
-fn rules(ports: impl Iterator<Item = u16>) -> HeaderRules {
-    let class = HeaderClass::ALL[0];
-    let passed = ports.map(|port| HeaderPattern {
+/// TCP from these source ports.
+fn terms(ports: impl Iterator<Item = u16>) -> HeaderTerms {
+    let of = |port| HeaderPart {
+        transport: Some(Transport::Tcp),
         source_port: Masked { value: u128::from(port), mask: 0xffff },
-        ..HeaderPattern::of(class)
-    });
-    HeaderRules { passed: passed.collect(), discarded: vec![class] }
+        ..HeaderPart::default()
+    };
+    HeaderTerms { terms: vec![vec![ports.map(of).collect()]], all_nested: false }
 }
 
 fn query() {
@@ -90,14 +97,14 @@ fn query() {
     let (ring, pages) = Ring::create(QUERY_RING_BYTES, "ring-bench", 1).expect("memory for the ring");
     let mut writer = Writer::new(&ring, 0, 0, Box::new(|_| vec![]));
     while ring.counters().left == 0 {
-        bursts.iter().for_each(|burst| writer.write(burst));
+        bursts.iter().for_each(|burst| writer.write(burst, &HEADERS));
     }
     let ends = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // About 1 Gbit/s.
         scope.spawn(|| {
             for burst in bursts.iter().cycle().take_while(|_| !ends.load(Ordering::Relaxed)) {
-                writer.write(burst);
+                writer.write(burst, &HEADERS);
                 std::thread::sleep(Duration::from_micros(500));
             }
         });
@@ -106,7 +113,7 @@ fn query() {
         for _ in 0..RUNS {
             let selection = Arc::<Selection>::default();
             // Ports of 64 of 6 400 flows: a flow has 16 addresses for each port.
-            selection.narrow(Some(rules(1024..1028)));
+            selection.narrow(Some(terms(1024..1028)));
             let began = Instant::now();
             let mut reader = Reader::new(Some(ring.clone()), None, false, selection);
             let mut file = std::fs::File::create("/tmp/ring-bench").expect("a file");
@@ -135,7 +142,7 @@ fn spool(directory: &Path) {
     let mut writer = Writer::new(&ring, 0, 0, Box::new(|_| vec![]));
     let bursts = bursts(mixed, 1000);
     while ring.counters().left == 0 {
-        bursts.iter().for_each(|burst| writer.write(burst));
+        bursts.iter().for_each(|burst| writer.write(burst, &HEADERS));
     }
     drop(writer);
     let own = directory.join("ring-bench");
@@ -213,7 +220,7 @@ fn main() {
                     black_box(&memory[0]);
                 }));
                 of_ring.push(measure(&mut own, |writer| {
-                    bursts.iter().cycle().take(PACKETS / 64).for_each(|burst| writer.write(burst));
+                    bursts.iter().cycle().take(PACKETS / 64).for_each(|burst| writer.write(burst, &HEADERS));
                 }));
             }
             let (ring, copy) = (median(of_ring), median(of_copy));

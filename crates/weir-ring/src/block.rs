@@ -16,8 +16,8 @@ pub(crate) const INDEX: u32 = 0xc7e1_4f01;
 pub(crate) const PACKET_HEAD_BYTES: usize = 28;
 /// Bytes of a block around its body.
 pub(crate) const FRAME_BYTES: usize = 12;
-/// The version of the index.
-const INDEX_VERSION: u32 = 1;
+/// The version of the index. Segments with another one are read whole.
+const INDEX_VERSION: u32 = 2;
 /// Words of the index before its keys, and after its entries.
 pub(crate) const INDEX_HEAD_WORDS: usize = 8;
 pub(crate) const INDEX_END_WORDS: usize = 1;

@@ -1,25 +1,26 @@
-//! The key of a packet in the index: what [`HeaderRules`] compare.
+//! The keys of a packet in the index: what [`HeaderTerms`](weir_packet::HeaderTerms) compare.
+//!
+//! A key is a header of IP with the ports of TCP or UDP in it. A packet in a tunnel has two, the outer one of
+//! which names the inner one.
 
 use std::hash::{Hash, Hasher};
-use weir_packet::{
-    HeaderClass, HeaderPattern, HeaderRules, IpVersion, LinkType, Masked, PacketMeta, Transport,
-};
+use weir_packet::{Header, HeaderPair, IpVersion, Transport};
 
 /// Words of a key.
 pub(crate) const KEY_WORDS: usize = 5;
 
-/// The class, the addresses and the ports of a packet of one of the classes of [`HeaderClass`].
+/// The kind, the addresses and the ports of a header.
 ///
-/// Words: the class (its place in [`HeaderClass::ALL`]) with both ports; the source address; the destination
-/// address. Packets of both directions have different keys.
+/// Words: the number of the key inside (0: none) in 24 bits, the kind in 8 bits, both ports; the source address;
+/// the destination address. Packets of both directions have different keys.
 #[derive(Debug, Clone, Copy, Eq)]
 pub(crate) struct Key(pub [u64; KEY_WORDS]);
 
-const ETHERNET_BYTES: usize = 14;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// The more-fragments flag and the offset of a fragment.
-const FRAGMENT: u16 = 0x3fff;
+/// Bits of the first word behind the kind, and behind the number of the key inside.
+const KIND_AT: u32 = 32;
+const INSIDE_AT: u32 = 40;
+/// Keys that a key can name.
+const INSIDE_MAX: u32 = 1 << 24;
 
 impl PartialEq for Key {
     /// Without a call of `memcmp`, which costs more than the comparison.
@@ -37,70 +38,61 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// The key of a packet; `None` for packets of no class: fragments, tags, tunnels, other protocols. They
-    /// are read for each question.
+    /// The key of a header in a frame; `inside`: the number of the key inside, 0 if there is none. `None`: the
+    /// header is not in the frame.
     #[inline]
-    pub fn of(meta: &PacketMeta, frame: &[u8]) -> Option<Self> {
-        if meta.link != LinkType::ETHERNET {
-            return None;
-        }
-        let (kind, packet) = (u16_at(frame, 12)?, frame.get(ETHERNET_BYTES..)?);
-        match kind {
-            IPV4 => {
-                // Options have a length of their own.
-                if packet.first()? & 0xf0 != 0x40 || u16_at(packet, 6)? & FRAGMENT != 0 {
-                    return None;
-                }
-                let header_bytes = usize::from(packet[0] & 0xf) * 4;
-                if header_bytes < 20 {
-                    return None;
-                }
-                let address = |at| Some(u64::from(u32::from_be_bytes(*packet.get(at..)?.first_chunk()?)));
-                let ports = packet.get(header_bytes..)?;
-                Self::new(IpVersion::V4, *packet.get(9)?, ports, [0, address(12)?, 0, address(16)?])
+    pub fn of(frame: &[u8], pair: &HeaderPair, inside: u32) -> Option<Self> {
+        let ip = frame.get(pair.ip_at as usize..)?;
+        let addresses = match pair.version {
+            IpVersion::V4 => {
+                let address = |at| Some(u64::from(u32::from_be_bytes(*ip.get(at..)?.first_chunk()?)));
+                [0, address(12)?, 0, address(16)?]
             }
-            IPV6 => {
-                if packet.first()? & 0xf0 != 0x60 {
-                    return None;
-                }
-                let half = |at| Some(u64::from_be_bytes(*packet.get(at..)?.first_chunk()?));
-                let addresses = [half(8)?, half(16)?, half(24)?, half(32)?];
-                Self::new(IpVersion::V6, *packet.get(6)?, packet.get(40..)?, addresses)
+            IpVersion::V6 => {
+                let half = |at| Some(u64::from_be_bytes(*ip.get(at..)?.first_chunk()?));
+                [half(8)?, half(16)?, half(24)?, half(32)?]
             }
-            _ => None,
-        }
+        };
+        let ports = match pair.transport {
+            Some((_, at)) => u32::from_be_bytes(*frame.get(at as usize..)?.first_chunk()?),
+            None => 0,
+        };
+        let transport = match pair.transport {
+            None => 0,
+            Some((Transport::Tcp, _)) => 1,
+            Some((Transport::Udp, _)) => 2,
+        };
+        let kind = 1 + transport + if pair.version == IpVersion::V4 { 0 } else { 3 };
+        let [a, b, c, d] = addresses;
+        let first = u64::from(inside) << INSIDE_AT | kind << KIND_AT | u64::from(ports);
+        (inside < INSIDE_MAX).then_some(Self([first, a, b, c, d]))
     }
 
-    fn new(version: IpVersion, protocol: u8, ports: &[u8], [a, b, c, d]: [u64; 4]) -> Option<Self> {
-        let transport = match protocol {
-            6 => Transport::Tcp,
-            17 => Transport::Udp,
+    /// The number of the key inside; 0: there is none.
+    pub fn inside(self) -> u32 {
+        (self.0[0] >> INSIDE_AT) as u32
+    }
+
+    /// The header. `None`: no writer has such a key.
+    pub fn header(self) -> Option<Header> {
+        let (version, transport) = match self.0[0] >> KIND_AT & 0xff {
+            1 => (IpVersion::V4, None),
+            2 => (IpVersion::V4, Some(Transport::Tcp)),
+            3 => (IpVersion::V4, Some(Transport::Udp)),
+            4 => (IpVersion::V6, None),
+            5 => (IpVersion::V6, Some(Transport::Tcp)),
+            6 => (IpVersion::V6, Some(Transport::Udp)),
             _ => return None,
         };
-        let class = HeaderClass::ALL.iter().position(|known| *known == HeaderClass { version, transport })?;
-        let ports = u32::from_be_bytes(*ports.first_chunk()?);
-        Some(Self([(class as u64) << 32 | u64::from(ports), a, b, c, d]))
-    }
-
-    /// Whether a packet with this key passes the rules.
-    pub fn passes(self, rules: &HeaderRules) -> bool {
-        let Self([first, a, b, c, d]) = self;
-        let Some(class) = HeaderClass::ALL.get((first >> 32) as usize) else { return true };
+        let [first, source_high, source_low, destination_high, destination_low] = self.0;
         let wide = |high, low| u128::from(high) << 64 | u128::from(low);
-        let ports = [first >> 16 & 0xffff, first & 0xffff].map(u128::from);
-        let has = |pattern: &HeaderPattern| {
-            let parts: [(Masked, u128); 4] = [
-                (pattern.source, wide(a, b)),
-                (pattern.destination, wide(c, d)),
-                (pattern.source_port, ports[0]),
-                (pattern.destination_port, ports[1]),
-            ];
-            pattern.class == *class && parts.iter().all(|(masked, number)| masked.holds(*number))
-        };
-        !rules.discarded.contains(class) || rules.passed.iter().any(has)
+        Some(Header {
+            version,
+            transport,
+            source: wide(source_high, source_low),
+            destination: wide(destination_high, destination_low),
+            source_port: (first >> 16) as u16,
+            destination_port: first as u16,
+        })
     }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -1,6 +1,7 @@
 //! A part of a segment that is read: in the ring, or in a file of the spool.
 
 use crate::block::{INDEX_END_WORDS, Index, IndexHead, NOT_A_PACKET, u32_at};
+use crate::key::Key;
 use crate::layout::WORD;
 use crate::ring::Ring;
 use std::collections::HashSet;
@@ -9,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_packet::HeaderRules;
+use weir_packet::HeaderTerms;
 
 /// Where a segment is.
 #[derive(Debug, Clone)]
@@ -59,13 +60,13 @@ impl Piece {
     }
 
     /// Replaces `blocks` by the blocks of the piece: descriptions of interfaces, and the packets that may
-    /// pass `rules`. `false`: they have left their place.
+    /// be needed. `false`: they have left their place.
     ///
     /// # Errors
     /// Those of a file.
-    pub fn load(&self, rules: Option<&HeaderRules>, blocks: &mut Vec<u8>) -> io::Result<bool> {
+    pub fn load(&self, terms: Option<&HeaderTerms>, blocks: &mut Vec<u8>) -> io::Result<bool> {
         blocks.clear();
-        let loaded = Bytes::open(self).and_then(|bytes| self.load_from(&bytes, rules, blocks));
+        let loaded = Bytes::open(self).and_then(|bytes| self.load_from(&bytes, terms, blocks));
         match loaded {
             // The spool has removed the file, or a torn segment.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => Ok(false),
@@ -76,7 +77,7 @@ impl Piece {
     fn load_from(
         &self,
         bytes: &Bytes<'_>,
-        rules: Option<&HeaderRules>,
+        terms: Option<&HeaderTerms>,
         blocks: &mut Vec<u8>,
     ) -> io::Result<bool> {
         if !self.has_index {
@@ -96,8 +97,8 @@ impl Piece {
         match index {
             // Another segment is in this place of the file.
             Some(index) if !is_own(&index.head) => Ok(false),
-            Some(index) if rules.is_some() && self.from == 0 => {
-                let runs = rules.map(|rules| runs(&index, rules, at)).unwrap_or_default();
+            Some(index) if terms.is_some() && self.from == 0 => {
+                let runs = terms.map(|terms| runs(&index, terms, at)).unwrap_or_default();
                 for (start, end) in runs {
                     if !bytes.copy(start, end, blocks)? {
                         return Ok(false);
@@ -111,11 +112,20 @@ impl Piece {
     }
 }
 
-/// The bytes of interfaces and of packets that may pass the rules, neighbours together; none if there is no
+/// The bytes of interfaces and of packets that may be needed, neighbours together; none if there is no
 /// such packet. A block ends where the next one begins, the last one at `end`.
-fn runs(index: &Index<'_>, rules: &HeaderRules, end: usize) -> Vec<(usize, usize)> {
-    let keys = (1..).zip(index.keys()).filter(|(_, key)| key.passes(rules));
-    let wanted: HashSet<u32> = keys.map(|(number, _)| number).chain([0]).collect();
+fn runs(index: &Index<'_>, terms: &HeaderTerms, end: usize) -> Vec<(usize, usize)> {
+    let keys: Vec<Key> = index.keys().collect();
+    let is_needed = |key: &Key| {
+        let inside = (key.inside() as usize).checked_sub(1).and_then(|at| keys.get(at));
+        match (key.header(), inside.map(|inside| inside.header())) {
+            (Some(header), None) => terms.hold(&[header]),
+            (Some(outer), Some(Some(inner))) => terms.hold(&[outer, inner]),
+            _ => true,
+        }
+    };
+    let wanted = (1..).zip(&keys).filter(|(_, key)| is_needed(key)).map(|(number, _)| number);
+    let wanted: HashSet<u32> = wanted.chain([0]).collect();
     let (mut runs, mut has_packets): (Vec<(usize, usize)>, bool) = (vec![], false);
     let mut entries = index.entries().peekable();
     while let Some((key, start)) = entries.next() {

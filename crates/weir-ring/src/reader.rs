@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use weir_packet::HeaderRules;
+use weir_packet::HeaderTerms;
 
 /// Bytes that are made at a time.
 const OUT_BYTES: usize = 1 << 20;
@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub struct Selection {
     times: TimeRange,
-    /// Only packets that may pass these rules are needed.
-    rules: Mutex<Option<Arc<HeaderRules>>>,
+    /// Only packets of these terms are needed.
+    terms: Mutex<Option<Arc<HeaderTerms>>>,
     /// Packets that left the ring before they were read, and are in no spool.
     lost: AtomicU64,
     /// Segments of which the index has shown that they have no packet of interest.
@@ -53,9 +53,9 @@ impl Selection {
         self.ends.as_ref().is_some_and(|ends| ends.load(Ordering::Acquire))
     }
 
-    /// Only packets that may pass these rules are needed from now on; `None`: all.
-    pub fn narrow(&self, rules: Option<HeaderRules>) {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules.map(Arc::new);
+    /// Only packets of these terms are needed from now on; `None`: all.
+    pub fn narrow(&self, terms: Option<HeaderTerms>) {
+        *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = terms.map(Arc::new);
     }
 
     /// Packets that left the ring before they were read.
@@ -68,8 +68,8 @@ impl Selection {
         (self.read.load(Ordering::Relaxed), self.skipped.load(Ordering::Relaxed))
     }
 
-    fn rules(&self) -> Option<Arc<HeaderRules>> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn terms(&self) -> Option<Arc<HeaderTerms>> {
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -334,14 +334,14 @@ impl Reader {
             // What comes before has other times; its descriptions of interfaces are needed.
             piece.from = 0;
         }
-        let rules = self.selection.rules();
-        let mut is_loaded = piece.load(rules.as_deref(), &mut stream.blocks)?;
+        let terms = self.selection.terms();
+        let mut is_loaded = piece.load(terms.as_deref(), &mut stream.blocks)?;
         if !is_loaded
             && let Some(spool) = &mut self.spool
             && let Some(on_disk) = spool.pieces_between(key, piece.serial..piece.serial + 1)?.pop()
         {
             let on_disk = Piece { from: piece.from, ..on_disk };
-            is_loaded = on_disk.load(rules.as_deref(), &mut stream.blocks)?;
+            is_loaded = on_disk.load(terms.as_deref(), &mut stream.blocks)?;
         }
         if !is_loaded {
             stream.blocks.clear();

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_packet::{
-    Block, Burst, HeaderClass, HeaderPattern, HeaderRules, LinkType, Masked, PacketMeta, Timestamp,
+    Block, Burst, HeaderPair, HeaderPart, HeaderTerms, IpVersion, LinkType, Masked, PacketHeaders,
+    PacketMeta, Timestamp, Transport,
 };
 
 const SEGMENT_BYTES: usize = 4096;
@@ -46,6 +47,19 @@ fn ring(segments: usize) -> Ring {
     static IDENTITY: AtomicU64 = AtomicU64::new(1);
     let identity = IDENTITY.fetch_add(1, Ordering::Relaxed);
     Ring::with_segments(segments, SEGMENT_BYTES, "weir-ring-test", identity).expect("some megabytes").0
+}
+
+/// The headers of the packets that [`frame`] makes; others have none.
+fn headers(frames: &[(i64, Vec<u8>)]) -> Vec<Option<PacketHeaders>> {
+    let pair = HeaderPair { version: IpVersion::V4, ip_at: 14, transport: Some((Transport::Tcp, 34)) };
+    frames
+        .iter()
+        .map(|(_, frame)| (frame.len() >= 38).then_some(PacketHeaders { outer: pair, inner: None }))
+        .collect()
+}
+
+fn write(writer: &mut Writer, frames: &[(i64, Vec<u8>)]) {
+    writer.write(&burst(frames), &headers(frames));
 }
 
 fn writer(ring: &Ring, number: u32) -> Writer {
@@ -93,7 +107,7 @@ fn packets_come_back_byte_for_byte_while_the_segment_is_open() {
     let mut writer = writer(&ring, 0);
     let written: Vec<_> = (0..30).map(|n| (1_000 + n, frame(1, n as u32, n as usize))).collect();
     for part in written.chunks(7) {
-        writer.write(&burst(part));
+        write(&mut writer, part);
     }
     assert_eq!(read_all(&ring), written);
     drop(writer);
@@ -108,7 +122,7 @@ fn the_oldest_packets_leave() {
     let mut writer = writer(&ring, 0);
     let written: Vec<_> = (0..2_000).map(|n| (n, frame(1, n as u32, 100))).collect();
     for part in written.chunks(10) {
-        writer.write(&burst(part));
+        write(&mut writer, part);
     }
     let got = read_all(&ring);
     let left = ring.counters().left as usize;
@@ -120,8 +134,8 @@ fn the_oldest_packets_leave() {
 fn a_packet_that_is_too_long_is_counted() {
     let ring = ring(16);
     let mut writer = writer(&ring, 0);
-    writer.write(&burst(&[(1, frame(1, 1, 3000)), (2, frame(1, 2, 1)), (3, frame(1, 3, 1))]));
-    writer.write(&burst(&[(4, frame(1, 4, 0)), (5, vec![]), (6, vec![1, 2, 3])]));
+    write(&mut writer, &[(1, frame(1, 1, 3000)), (2, frame(1, 2, 1)), (3, frame(1, 3, 1))]);
+    write(&mut writer, &[(4, frame(1, 4, 0)), (5, vec![]), (6, vec![1, 2, 3])]);
     let times: Vec<i64> = read_all(&ring).iter().map(|(time, _)| *time).collect();
     assert_eq!((times, ring.counters().too_long), (vec![2, 3, 4, 5, 6], 1));
 }
@@ -132,19 +146,19 @@ fn packets_of_several_writers_are_in_the_order_of_time() {
     let mut writers = [writer(&ring, 0), writer(&ring, 1), writer(&ring, 2)];
     let written: Vec<_> = (0..300).map(|n| (n, frame(n as u16, n as u32, 40))).collect();
     for (at, packet) in written.iter().enumerate() {
-        writers[at * 7 % 3].write(&burst(std::slice::from_ref(packet)));
+        write(&mut writers[at * 7 % 3], std::slice::from_ref(packet));
     }
     assert_eq!(read_all(&ring), written);
 }
 
-/// Rules for packets of TCP over IPv4 with one of these source ports; other classes pass.
-fn rules(ports: &[u16]) -> HeaderRules {
-    let class = HeaderClass::ALL[0];
-    let passed = ports.iter().map(|port| HeaderPattern {
+/// TCP from one of these ports.
+fn terms(ports: &[u16]) -> HeaderTerms {
+    let of = |port: &u16| HeaderPart {
+        transport: Some(Transport::Tcp),
         source_port: Masked { value: u128::from(*port), mask: 0xffff },
-        ..HeaderPattern::of(class)
-    });
-    HeaderRules { passed: passed.collect(), discarded: vec![class] }
+        ..HeaderPart::default()
+    };
+    HeaderTerms { terms: vec![vec![ports.iter().map(of).collect()]], all_nested: false }
 }
 
 #[test]
@@ -158,10 +172,10 @@ fn the_index_finds_packets_of_flows_and_skips_segments() {
             _ => (n, frame(if n < 200 { n as u16 % 5 } else { 9 }, n as u32, 60)),
         })
         .collect();
-    written.chunks(3).for_each(|part| writer.write(&burst(part)));
+    written.chunks(3).for_each(|part| write(&mut writer, part));
     drop(writer);
     let selection = Arc::<Selection>::default();
-    selection.narrow(Some(rules(&[3])));
+    selection.narrow(Some(terms(&[3])));
     let got = read(Some(&ring), None, &selection);
     let expected: Vec<_> =
         written.iter().filter(|(n, _)| *n == 17 || *n < 200 && n % 5 == 3).cloned().collect();
@@ -175,7 +189,7 @@ fn times_select_packets() {
     let ring = ring(64);
     let mut writer = writer(&ring, 0);
     let written: Vec<_> = (0..400).map(|n| (n, frame(1, n as u32, 60))).collect();
-    written.chunks(3).for_each(|part| writer.write(&burst(part)));
+    written.chunks(3).for_each(|part| write(&mut writer, part));
     let selection = Arc::new(Selection::of(TimeRange { first: 123, last: 321 }));
     let got = read(Some(&ring), None, &selection);
     assert_eq!(got, written[123..=321]);
@@ -207,12 +221,12 @@ fn what_left_the_ring_is_in_the_spool_and_nothing_comes_twice() {
     let written: Vec<_> = (0..3_000).map(|n| (n, frame(n as u16 % 7, n as u32, 100))).collect();
     let once = AtomicBool::new(true);
     for part in written.chunks(20) {
-        writer.write(&burst(part));
+        write(&mut writer, part);
         spooler.run(&once);
     }
     assert_eq!(read(Some(&ring), Some(&directory), &Arc::default()), written);
     let selection = Arc::new(Selection::of(TimeRange { first: 100, last: 2_000 }));
-    selection.narrow(Some(rules(&[3])));
+    selection.narrow(Some(terms(&[3])));
     let got = read(Some(&ring), Some(&directory), &selection);
     let expected: Vec<_> =
         written.iter().filter(|(n, _)| (100..=2_000).contains(n) && n % 7 == 3).cloned().collect();
@@ -235,7 +249,7 @@ fn the_spool_has_its_size_and_keeps_the_newest() {
     let once = AtomicBool::new(true);
     let written: Vec<_> = (0..12_000).map(|n| (n, frame(1, n as u32, 400))).collect();
     for part in written.chunks(20) {
-        writer.write(&burst(part));
+        write(&mut writer, part);
         spooler.write_once();
     }
     drop(writer);
@@ -261,11 +275,11 @@ fn segments_of_quiet_links_go_to_the_disk_and_take_little_room() {
     let mut writer = writer(&ring, 0).with_age_max(Duration::ZERO);
     let written: Vec<_> = (0..5).map(|n| (n, frame(1, n as u32, 100))).collect();
     for one in &written {
-        writer.write(&burst(std::slice::from_ref(one)));
+        write(&mut writer, std::slice::from_ref(one));
         spooler.write_once();
     }
     // The last segment is complete when the writer looks next, also without packets.
-    writer.write(&burst(&[]));
+    write(&mut writer, &[]);
     spooler.write_once();
     let seen = read(None, Some(&directory), &Arc::default());
     assert_eq!(seen, written);
@@ -296,7 +310,7 @@ fn classes_have_bounds_and_files_of_their_own() {
     for part in written.chunks(30) {
         let burst = burst(part);
         for (class, writer) in writers.iter_mut().enumerate() {
-            writer.write_some(&burst, |index| part[index].0 as usize % 3 == class);
+            writer.write_some(&burst, &headers(part), |index| part[index].0 as usize % 3 == class);
         }
         spooler.write_once();
     }
@@ -330,7 +344,7 @@ fn damaged_and_foreign_files_cost_no_packets_of_others() {
     let (mut spooler, _) = spooler(&ring, &directory, 1 << 30);
     let mut writer = writer(&ring, 0);
     let written: Vec<_> = (0..300).map(|n| (n, frame(1, n as u32, 100))).collect();
-    written.chunks(20).for_each(|part| writer.write(&burst(part)));
+    written.chunks(20).for_each(|part| write(&mut writer, part));
     drop(writer);
     spooler.run(&AtomicBool::new(true));
     std::fs::write(directory.join("notes.weir.pcapng"), "not a capture").expect("a file");
@@ -351,7 +365,7 @@ fn damaged_and_foreign_files_cost_no_packets_of_others() {
         std::fs::write(&file, &damaged).expect("a file");
         let mut bytes = vec![];
         let selection = Arc::<Selection>::default();
-        selection.narrow(Some(rules(&[1])));
+        selection.narrow(Some(terms(&[1])));
         let spool = SpoolFiles::new(directory.clone());
         let mut reader = Reader::new(None, Some(spool), false, selection);
         let read = reader.read_to_end(&mut bytes);
@@ -391,7 +405,7 @@ fn what_a_reader_has_missed_is_in_the_spool_or_counted() {
             for n in 0..700 {
                 let number = round * 700 + n;
                 let packet = (number, frame(1, number as u32, 100));
-                writers[(n % 3 == 0) as usize].write(&burst(std::slice::from_ref(&packet)));
+                write(&mut writers[(n % 3 == 0) as usize], std::slice::from_ref(&packet));
                 written.push(packet);
                 if n % 20 == 0 {
                     spool.iter_mut().for_each(Spooler::write_once);
@@ -429,7 +443,7 @@ fn the_file_that_is_written_is_not_removed() {
     let mut spooled = 0;
     for n in 0..6_i64 {
         let packets: Vec<_> = (0..40).map(|at| (n * 40 + at, frame(1, at as u32, 100))).collect();
-        writer.write(&burst(&packets));
+        write(&mut writer, &packets);
         spooler.write_once();
         std::thread::sleep(Duration::from_millis(3));
         let readable = read(None, Some(&directory), &Arc::default()).len();
@@ -462,7 +476,7 @@ fn readers_race_with_writers() {
                         bytes[42..length].fill(n as u8);
                         (i64::from(n), bytes)
                     };
-                    writer.write(&burst(&[fill(n), fill(n + 1), fill(n + 2)]));
+                    write(&mut writer, &[fill(n), fill(n + 1), fill(n + 2)]);
                     n += 3;
                 }
             });
@@ -509,7 +523,7 @@ proptest! {
             let first = written.len();
             written.extend((first..first + count).map(|n| (n as i64, frame(step as u16, n as u32, more))));
             for packet in &written[first..] {
-                writers[step as usize].write(&burst(std::slice::from_ref(packet)));
+                write(&mut writers[step as usize], std::slice::from_ref(packet));
             }
         }
         let got = read(Some(&ring), Some(&directory), &Arc::default());
@@ -529,7 +543,7 @@ fn a_follower_gets_packets_of_one_segment_in_parts() {
     let (mut bytes, mut written) = (vec![], vec![]);
     for n in 0..200 {
         let packet = (n, frame(1, n as u32, 30));
-        writer.write(&burst(std::slice::from_ref(&packet)));
+        write(&mut writer, std::slice::from_ref(&packet));
         written.push(packet);
         let mut some = [0; 4096];
         while packets(&bytes).len() < written.len() {
@@ -538,4 +552,46 @@ fn a_follower_gets_packets_of_one_segment_in_parts() {
         }
     }
     assert_eq!(packets(&bytes), written);
+}
+
+#[test]
+fn a_packet_in_a_tunnel_is_found_by_both_of_its_headers() {
+    let ring = ring(64);
+    let mut writer = writer(&ring, 0);
+    // GRE between two hosts, and inside TCP with ports of its own.
+    let inner = |port: u16, number: u32| frame(port, number, 20)[14..].to_vec();
+    let outer = frame(0, 0, 0)[..34].to_vec();
+    let tunnelled = |port, number| [&outer[..], &[0, 0, 8, 0], &inner(port, number)].concat();
+    let pair = |ip_at, transport_at: Option<u32>| HeaderPair {
+        version: IpVersion::V4,
+        ip_at,
+        transport: transport_at.map(|at| (Transport::Tcp, at)),
+    };
+    let written: Vec<_> =
+        (0..400).map(|n| (n, tunnelled(if n < 200 { n as u16 % 5 } else { 9 }, n as u32))).collect();
+    let both = Some(PacketHeaders { outer: pair(14, None), inner: Some(pair(38, Some(58))) });
+    written.chunks(3).for_each(|part| writer.write(&burst(part), &vec![both; part.len()]));
+    drop(writer);
+    let selected = |terms: HeaderTerms| {
+        let selection = Arc::<Selection>::default();
+        selection.narrow(Some(terms));
+        (read(Some(&ring), None, &selection), selection.segments().1)
+    };
+    let (got, skipped) = selected(terms(&[3]));
+    let expected: Vec<_> = written.iter().filter(|(n, _)| *n < 200 && n % 5 == 3).cloned().collect();
+    assert_eq!(got, expected);
+    assert!(skipped > 5, "{skipped}");
+    // A filter may find the address in the outer header, and the port in the inner one.
+    let both = |address: [u8; 4]| {
+        let source = Masked { value: u32::from_be_bytes(address).into(), mask: u32::MAX.into() };
+        let from = HeaderPart { version: Some(IpVersion::V4), source, ..HeaderPart::default() };
+        let mut both = terms(&[3]);
+        both.terms[0].push(vec![from]);
+        both
+    };
+    assert_eq!(selected(both([10, 0, 0, 1])).0, expected);
+    assert!(selected(both([10, 0, 0, 9])).0.is_empty());
+    // A connection may have packets in other tunnels.
+    let of_flows = HeaderTerms { all_nested: true, ..both([10, 0, 0, 9]) };
+    assert_eq!(selected(of_flows).0, written);
 }

@@ -9,7 +9,7 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_packet::{Burst, LinkType, PacketMeta};
+use weir_packet::{Burst, LinkType, PacketHeaders, PacketMeta};
 
 /// Describes interfaces: the options of pcapng for an interface of the run, such as its name, without their
 /// end.
@@ -82,6 +82,16 @@ impl Keys {
         self.last = None;
     }
 
+    /// The number of the key of a packet with these headers. `None`: it has none.
+    #[inline]
+    fn of_packet(&mut self, frame: &[u8], headers: &PacketHeaders) -> Option<u32> {
+        let inside = match &headers.inner {
+            Some(inner) => self.number(Key::of(frame, inner, 0)?),
+            None => 0,
+        };
+        Some(self.number(Key::of(frame, &headers.outer, inside)?))
+    }
+
     /// The number of a key, from 1.
     #[inline]
     fn number(&mut self, key: Key) -> u32 {
@@ -132,13 +142,19 @@ impl Writer {
         self
     }
 
-    /// Writes packets. They are readable when the call returns.
-    pub fn write(&mut self, burst: &Burst) {
-        self.write_some(burst, |_| true);
+    /// Writes packets. They are readable when the call returns. `headers`: those of each packet, which the index
+    /// has; packets without are read for each question.
+    pub fn write(&mut self, burst: &Burst, headers: &[Option<PacketHeaders>]) {
+        self.write_some(burst, headers, |_| true);
     }
 
-    /// Writes the packets of a burst at these indexes. They are readable when the call returns.
-    pub fn write_some(&mut self, burst: &Burst, is_wanted: impl Fn(usize) -> bool) {
+    /// As [`write`](Self::write), the packets of a burst at these indexes.
+    pub fn write_some(
+        &mut self,
+        burst: &Burst,
+        headers: &[Option<PacketHeaders>],
+        is_wanted: impl Fn(usize) -> bool,
+    ) {
         let is_old =
             |open: &Open| self.age_max.is_some_and(|age| open.packets > 0 && open.began.elapsed() >= age);
         if self.open.as_ref().is_some_and(is_old) {
@@ -149,7 +165,8 @@ impl Writer {
             let frame = burst.data(index);
             let extra = burst.extras.get(index);
             let whole = extra.frame_with_vlan(meta.link, frame);
-            match self.push(meta, &whole) {
+            let headers = headers.get(index).copied().flatten().map(|headers| (frame, headers));
+            match self.push(meta, &whole, headers) {
                 Ok(()) => (bytes, packets) = (bytes + whole.len() as u64, packets + 1),
                 Err(word) => refused[usize::from(word == head::NO_SEGMENT)] += 1,
             }
@@ -203,10 +220,17 @@ impl Writer {
     ///
     /// # Errors
     /// The counter of the reason why there is no room.
-    fn push(&mut self, meta: &PacketMeta, frame: &[u8]) -> Result<(), usize> {
+    ///
+    /// `headers`: those of the packet, with the bytes in which they have their offsets.
+    fn push(
+        &mut self,
+        meta: &PacketMeta,
+        frame: &[u8],
+        headers: Option<(&[u8], PacketHeaders)>,
+    ) -> Result<(), usize> {
         let needed = block::packet_words(frame.len());
         let interface = self.make_room(needed, (meta.link, meta.interface))?;
-        let key = Key::of(meta, frame).map_or(0, |key| self.keys.number(key));
+        let key = headers.and_then(|(frame, headers)| self.keys.of_packet(frame, &headers)).unwrap_or(0);
         let Some(open) = &mut self.open else { return Err(head::NO_SEGMENT) };
         let words = self.ring.segment(open.segment);
         open.add_entry(words, key);
@@ -236,7 +260,8 @@ impl Writer {
                 Some(_) => vec![],
                 None => block::interface(interface.0, &(self.describe)(interface.1)),
             };
-            let keys = INDEX_HEAD_WORDS + 1 + (self.keys.keys.len() + 1) * KEY_WORDS;
+            // A packet may have two keys.
+            let keys = INDEX_HEAD_WORDS + 1 + (self.keys.keys.len() + 2) * KEY_WORDS;
             let index = keys + open.entries + 2 + INDEX_END_WORDS;
             if open.words + described.len() / WORD + needed + index <= words.len() {
                 if known.is_none() {

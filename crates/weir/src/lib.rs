@@ -47,6 +47,7 @@ pub use ask::packet_key::PacketKey;
 pub use ask::processors::Processors;
 pub use ask::program::Executor;
 pub use ask::question::Question;
+pub use divide::header_finder::HeaderFinder;
 pub use divide::host_pairs::{FlowWatch, HostPairs, PacketPair, longest_timeout};
 pub use divide::packet_classes::{PacketClasses, PacketClassifier};
 pub use engine::of_program::run;

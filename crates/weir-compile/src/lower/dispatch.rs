@@ -73,6 +73,10 @@ impl Lower<'_> {
     /// Lowers a layer's part of the keys. A fragment that is not the first one of its datagram ends here.
     pub(super) fn lower_dispatch(&mut self, id: LayerId) {
         let vars = self.dispatch.expect("the program computes keys");
+        // Headers need only the datagrams.
+        if self.need.headers && !self.hands_up(id) {
+            return;
+        }
         if let Some(&(_, source, destination)) = self.stack.dispatch.iter().find(|pair| pair.0 == id) {
             let (a, b) = (self.field_pair(id, source), self.field_pair(id, destination));
             // A sum is equal for both directions. Sums of plain addresses would be equal for many pairs of

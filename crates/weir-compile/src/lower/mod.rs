@@ -19,6 +19,7 @@ mod frame_test;
 mod gap;
 mod groups;
 mod header;
+mod headers;
 mod instance;
 mod key;
 mod lookup;
@@ -53,6 +54,7 @@ pub use detail::NoteOf;
 pub use dispatch::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
+pub use headers::{HEADER_LAYERS, HEADER_SLOTS, KIND_BITS};
 pub use messages::{MESSAGES_MAX, in_messages};
 pub use packet_line::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub(crate) use predicate::{compare_part, compare_words};
@@ -217,6 +219,8 @@ struct Lower<'a> {
     sampled: Option<Variable>,
     /// The keys by which packets are assigned to workers, if the program computes these.
     dispatch: Option<dispatch::DispatchVars>,
+    /// Where headers are, if the program finds them.
+    headers: Option<headers::HeaderVars>,
     /// Set if the graph is for the kernel.
     for_kernel: Option<ForKernel>,
     values: values::Values,
@@ -251,6 +255,7 @@ impl<'a> Lower<'a> {
             events: n.events | q.need.events,
             odd: n.odd | q.need.odd,
             dispatch: n.dispatch | q.need.dispatch,
+            headers: n.headers | q.need.headers,
             verdicts: n.verdicts | q.need.verdicts,
             strict: n.strict | q.need.strict,
             values: n.values,
@@ -299,6 +304,7 @@ impl<'a> Lower<'a> {
             tables: vec![],
             sampled: None,
             dispatch: None,
+            headers: None,
             for_kernel: None,
             values: values::Values::default(),
         }
@@ -367,6 +373,7 @@ impl<'a> Lower<'a> {
         self.b.write(self.quoted, no);
         self.lower_first_context();
         self.lower_first_dispatch();
+        self.lower_first_headers();
         self.lower_first_steady();
         self.lower_no_values();
         self.lower_frame_predicates();
@@ -431,6 +438,7 @@ impl<'a> Lower<'a> {
         self.lower_show(id);
         self.lower_values(id);
         self.lower_context(id);
+        self.lower_headers(id);
         if self.need.dispatch {
             self.lower_dispatch(id);
         } else if !self.lower_instance(id) {

@@ -4,6 +4,7 @@ use super::Lower;
 use super::dispatch::DISPATCH_SLOTS;
 use super::expr::has_unit;
 use super::header::conditional_fields;
+use super::headers::HEADER_SLOTS;
 use crate::types::value_type;
 use crate::walk::walk_through_lets;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};
@@ -45,7 +46,11 @@ pub struct OutValue {
 impl Lower<'_> {
     pub(super) fn declare_outs(&mut self) {
         match self.need.dispatch {
-            true => self.b.graph.outs.extend(DISPATCH_SLOTS.map(|name| format!("dispatch.{name}").into())),
+            true => {
+                self.b.graph.outs.extend(DISPATCH_SLOTS.map(|name| format!("dispatch.{name}").into()));
+                let headers = HEADER_SLOTS.iter().filter(|_| self.need.headers);
+                self.b.graph.outs.extend(headers.map(|name| format!("headers.{name}").into()));
+            }
             false => self.b.graph.outs.extend((0..PATH_WORDS).map(|word| format!("path.{word}").into())),
         }
         let first_words = self.b.graph.outs.len() + 1;

@@ -38,7 +38,7 @@ impl InputCounts {
 
     /// Only packets that may pass these filters are needed from now on; `None`: all.
     pub fn narrow(&self, filters: Option<&Arc<dyn KernelFilters>>) {
-        self.selection.narrow(filters.and_then(|filters| filters.header_rules().ok()));
+        self.selection.narrow(filters.and_then(|filters| filters.header_terms()));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use weir_compile::header_rules::header_rules;
+use weir_compile::header_rules::{header_rules, header_terms};
 use weir_compile::trie::Trie;
 use weir_compile::weaken::weakened;
 use weir_compile::{Question, StackCatalog, lower_for_kernel};
@@ -13,7 +13,7 @@ use weir_ir::engine_var::VarName;
 use weir_ir::graph::{Graph, Table, Terminator};
 use weir_ir::kernel_flows::KernelLayout;
 use weir_lang::model::{LayerId, Stack};
-use weir_packet::{HeaderRules, KernelFilter, KernelFilters, KernelFlows, LinkType};
+use weir_packet::{HeaderRules, HeaderTerms, KernelFilter, KernelFilters, KernelFlows, LinkType};
 use weir_xdp::{Place, sink, translate};
 
 /// By number of the filter: iterations of the graph's loops that it does, such as one for Ethernet, one for a
@@ -172,5 +172,10 @@ impl KernelFilters for QuestionFilters {
     fn header_rules(&self) -> Result<HeaderRules, &'static str> {
         let catalog = self.catalog.get().ok_or("the questions are not compiled")?;
         header_rules(&self.questions, &self.stack, catalog)
+    }
+
+    fn header_terms(&self) -> Option<HeaderTerms> {
+        let terms = header_terms(&self.questions, &self.stack, self.catalog.get()?);
+        (!terms.hold_always()).then_some(terms)
     }
 }

@@ -1,12 +1,17 @@
-//! Rules about headers pass every packet that changes an answer: the packets that a device would pass give
-//! the same rows as all packets.
+//! Rules about headers pass every packet that changes an answer: the packets that a device would pass, and the
+//! packets that a recorder's index finds, give the same rows as all packets.
 
 use crate::properties::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, seeds};
 use crate::properties::engines;
 use crate::properties::kernel::answers;
 use std::path::Path;
-use weir::packet::{HeaderClass, HeaderRules, IpVersion, LinkType, Transport};
-use weir::{Ask, Compiled, Compiler, Options, Want};
+use std::sync::Arc;
+use weir::io::ring::{RING_BYTES_MIN, Reader, Ring, Selection, Writer};
+use weir::io::{CaptureReader, MemorySource};
+use weir::packet::{
+    Burst, HeaderClass, HeaderRules, HeaderTerms, IpVersion, LinkType, Poll, Source, Transport,
+};
+use weir::{Ask, Compiler, HeaderFinder, Options, Want};
 use weir_testing::Random;
 use weir_testing::filters::filter;
 
@@ -52,36 +57,79 @@ fn passes(rules: &HeaderRules, frame: &[u8]) -> bool {
     is_passed || !rules.discarded.contains(&class)
 }
 
-fn rules(compiled: &Compiled) -> Option<HeaderRules> {
-    compiled.kernel_filters()?.header_rules().ok()
+/// The packets that a reader gets from a recorder's ring with an index, if it asks with these terms.
+fn indexed(finder: &mut HeaderFinder, terms: Option<HeaderTerms>, packets: &[MemoryPacket]) -> Vec<Vec<u8>> {
+    let (ring, _) = Ring::create(RING_BYTES_MIN, "weir-property", 1).expect("some megabytes");
+    let mut writer = Writer::new(&ring, 0, 0, Box::new(|_| vec![]));
+    let mut source = MemorySource::default().then_packets(packets.iter().cloned());
+    let (mut burst, mut headers) = (Burst::default(), vec![]);
+    while source.poll(&mut burst).expect("it is memory") != Poll::End {
+        headers.clear();
+        finder.find(&burst, &mut headers);
+        writer.write(&burst, &headers);
+    }
+    // The index is complete.
+    drop(writer);
+    let selection = Arc::<Selection>::default();
+    selection.narrow(terms);
+    let mut source =
+        CaptureReader::from_reader("ring", Box::new(Reader::new(Some(ring), None, false, selection)));
+    let mut frames = vec![];
+    while source.poll(&mut burst).expect("a capture") != Poll::End {
+        frames.extend((0..burst.packets.len()).map(|index| burst.data(index).to_vec()));
+    }
+    frames
 }
 
-/// Checks that the packets that pass give the rows of all packets. Returns the numbers of packets, and of
-/// those that pass.
-fn check(compiler: &Compiler, asks: &[Ask], packets: &[MemoryPacket]) -> Option<(usize, usize)> {
+/// Numbers of packets: all, and those that pass.
+#[derive(Debug, Default, Clone, Copy)]
+struct Passed {
+    filters: usize,
+    all: usize,
+    by_device: usize,
+    by_index: usize,
+}
+
+/// Checks that the packets that pass give the rows of all packets.
+fn check(
+    compiler: &Compiler,
+    finder: &mut HeaderFinder,
+    asks: &[Ask],
+    packets: &[MemoryPacket],
+) -> Option<Passed> {
     let options = Options { narrow: true, ..Options::default() };
     let compiled = compiler.compile(asks, &options).ok()?;
-    let rules = rules(&compiled)?;
-    let passing = packets.iter().enumerate().filter(|(_, packet)| passes(&rules, &packet.frame));
-    let (numbers, kept): (Vec<usize>, Vec<MemoryPacket>) =
-        passing.map(|(number, packet)| (number, packet.clone())).unzip();
+    let filters = compiled.kernel_filters()?;
+    let rules = filters.header_rules().ok()?;
     let expected = answers(compiler, &compiled, packets, &(0..packets.len()).collect::<Vec<_>>());
-    let got = answers(compiler, &compiled, &kept, &numbers);
-    if expected != got {
-        let missing: Vec<_> = expected.iter().filter(|row| !got.contains(row)).take(5).collect();
-        let more: Vec<_> = got.iter().filter(|row| !expected.contains(row)).take(5).collect();
-        panic!("{asks:#?}\n{rules}missing {missing:#?}, new {more:#?}");
-    }
-    Some((packets.len(), kept.len()))
+    let compare = |by: &str, is_passed: &mut dyn FnMut(&MemoryPacket) -> bool| {
+        let passing = packets.iter().enumerate().filter(|(_, packet)| is_passed(packet));
+        let (numbers, kept): (Vec<usize>, Vec<MemoryPacket>) =
+            passing.map(|(number, packet)| (number, packet.clone())).unzip();
+        let got = answers(compiler, &compiled, &kept, &numbers);
+        if expected != got {
+            let missing: Vec<_> = expected.iter().filter(|row| !got.contains(row)).take(5).collect();
+            let more: Vec<_> = got.iter().filter(|row| !expected.contains(row)).take(5).collect();
+            panic!("{by}: {asks:#?}\n{rules}missing {missing:#?}, new {more:#?}");
+        }
+        kept.len()
+    };
+    // Packets come in their order.
+    let mut indexed = indexed(finder, filters.header_terms(), packets).into_iter().peekable();
+    let by_index = compare("index", &mut |packet| indexed.next_if_eq(&packet.frame).is_some());
+    assert_eq!(indexed.next(), None, "a packet that was not written");
+    let by_device = compare("device", &mut |packet| passes(&rules, &packet.frame));
+    Some(Passed { filters: 1, all: packets.len(), by_device, by_index })
 }
 
 #[test]
 fn what_passes_the_rules_gives_all_answers() {
     let compiler = Compiler::default();
+    let mut finder = HeaderFinder::new(&compiler).expect("a program");
     let tunnels = Path::new(FIRST_LIGHT).with_file_name("tunnels.pcap");
     let shipped = [read_capture(FIRST_LIGHT), read_capture(tunnels.to_str().expect("text"))];
     let wants = [Want::Packets, Want::Connections, all_sessions()];
-    let (mut with_rules, mut all, mut passed) = (0, 0, 0);
+    let mut sum = Passed::default();
     for seed in seeds(0..SEEDS) {
         let mut random = Random::new(seed);
         let depth = random.below(3) as u32;
@@ -109,15 +157,17 @@ fn what_passes_the_rules_gives_all_answers() {
         let mut packets = engines::packets(&mut random, &shipped[(seed % 2) as usize], 1000);
         packets.retain(|packet| packet.link == LinkType::ETHERNET);
         let asks = [ask(&text, random.pick(&wants))];
-        if let Some((count, kept)) = check(&compiler, &asks, &packets) {
-            with_rules += 1;
-            all += count;
-            passed += kept;
+        if let Some(passed) = check(&compiler, &mut finder, &asks, &packets) {
+            sum.filters += 1;
+            sum.all += passed.all;
+            sum.by_device += passed.by_device;
+            sum.by_index += passed.by_index;
         }
     }
-    println!("{with_rules} filters with rules, {passed} of {all} packets passed");
-    assert!(with_rules > 50, "{with_rules}");
-    assert!(passed * 10 < all * 9, "{passed} of {all}");
+    println!("{sum:?}");
+    assert!(sum.filters > 50, "{sum:?}");
+    assert!(sum.by_device * 10 < sum.all * 9, "{sum:?}");
+    assert!(sum.by_index * 10 < sum.by_device * 9, "{sum:?}");
 }
 
 /// The text of the rules of a question about packets.
