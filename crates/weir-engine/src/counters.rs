@@ -5,7 +5,7 @@
 //! and the meaning. `--stats` prints the same names. The reasons for dropped packets are in [`Drops`], whose
 //! table is in `weir-packet`.
 
-use weir_packet::{DropReason, Drops};
+use weir_packet::{DropReason, Drops, PacketMeta};
 
 macro_rules! counters {
     ($(#[$meta:meta])* $group:ident { $($name:ident, $text:literal;)* }) => {
@@ -43,6 +43,16 @@ counters! {
         delivered, "Packets delivered to a question, or belonging to a connection that matches a question.";
         filtered, "Packets that were processed to their end and match no question.";
         undecided, "Packets whose match was given up before their connection was decided or their datagram was complete, because too many packets were held.";
+    }
+}
+
+impl PacketCounters {
+    /// Adds a packet that was read.
+    #[inline]
+    pub(crate) fn add(&mut self, packet: &PacketMeta) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.captured_bytes);
+        self.wire_bytes += u64::from(packet.wire_bytes);
     }
 }
 

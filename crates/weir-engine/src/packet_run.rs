@@ -535,10 +535,7 @@ impl<S: Subscriber> PacketRun<'_, S> {
     }
 
     fn count(&mut self, reason: Option<DropReason>) {
-        let count = &mut self.delivery.counters.packet;
-        count.packets += 1;
-        count.bytes += u64::from(self.at.packet.captured_bytes);
-        count.wire_bytes += u64::from(self.at.packet.wire_bytes);
+        self.delivery.counters.packet.add(self.at.packet);
         if let Some(reason) = reason {
             self.delivery.counters.met.count(reason);
         }

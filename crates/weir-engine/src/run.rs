@@ -18,11 +18,13 @@
 //! receive the packet, and how), `flow_end` (how a flow ends), [`worker`](crate::worker) (state between
 //! bursts).
 
+use crate::counters::Account;
 use crate::effects::OverFlow;
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
 use crate::packet_ctx::PacketCtx;
 use crate::packet_run::{Advance, Lane, PacketRun, Place};
+use crate::plan::Want;
 use crate::stage::Stage;
 use crate::subscriber::{Order, Subscriber};
 use crate::worker::Worker;
@@ -41,6 +43,9 @@ impl<S: Subscriber> Worker<S> {
     /// `number` counts such parts over all workers. The caller has called `pass_time` for the part before.
     pub fn take(&mut self, burst: &Burst, range: Range<usize>, number: u64) {
         let packets = &burst.packets[range.clone()];
+        if self.asks_nothing() {
+            return self.pass(packets);
+        }
         let mut all = std::mem::take(&mut self.lanes);
         if all.len() < packets.len() {
             // A subscriber panicked in the middle of an earlier burst, and its caller continued.
@@ -72,6 +77,20 @@ impl<S: Subscriber> Worker<S> {
         self.lanes = all;
         self.delivery.subscriber.pass_bytes(self.delivery.counters.packet.wire_bytes);
         self.record_memory();
+    }
+
+    /// Whether the program only counts packets: those of a recorder, for instance.
+    fn asks_nothing(&self) -> bool {
+        self.plan.questions.iter().all(|asked| asked.want == Want::Nothing) && self.flows.size().0 == 0
+    }
+
+    /// Counts packets.
+    fn pass(&mut self, packets: &[PacketMeta]) {
+        for packet in packets {
+            self.delivery.counters.packet.add(packet);
+            self.delivery.count(Account::Filtered);
+        }
+        self.delivery.subscriber.pass_bytes(self.delivery.counters.packet.wire_bytes);
     }
 
     /// Runs the heads, and prefetches the buckets that they need. Returns the number of packets with a

@@ -12,7 +12,7 @@ use weir_lake::{
     plan,
 };
 use weir_packet::{Burst, Poll, Source, SourceError, Timestamp};
-use weir_questions::by_name::{Ended, Ender, Input, Listener, Mistake, Questions, TakeRows, settings};
+use weir_questions::by_name::{Ended, Ender, Listener, Mistake, Questions, TakeRows, input, settings};
 
 /// The bytes of the index of a capture: of a file by its name, or of a binary file object. `identity`: its
 /// bytes, its time of change, a number of the settings, and the size of chunks. `options` (JSON) are those of
@@ -28,7 +28,7 @@ pub fn lake_index<'py>(
     let (size_bytes, stamp, settings_number, chunk_bytes) = identity;
     let identity = Identity { size_bytes, stamp, settings: settings_number, chunk_bytes };
     let made = py.detach(|| {
-        let (compiler, options) = settings(Input::of(vec![], vec![], options)?)?;
+        let (compiler, options) = settings(&input(vec![], vec![], options)?)?;
         let reader: io::Result<Box<dyn Read + Send>> = match object {
             Some(object) => Ok(Box::new(Object(object))),
             None => Files.open(name, 0, None),
@@ -68,7 +68,7 @@ pub fn lake_plan<'py>(
     window: Option<(usize, f64)>,
 ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
     let planned = py.detach(|| {
-        let (compiler, options) = settings(Input::of(vec![], vec![], options)?)?;
+        let (compiler, options) = settings(&input(vec![], vec![], options)?)?;
         let decoded: Result<Vec<Index>, _> = captures.iter().map(|(_, index)| Index::decode(index)).collect();
         let indices = decoded.map_err(|_| Mistake::new("an index is damaged: remove it"))?;
         let captures: Vec<Capture<'_>> =
@@ -96,7 +96,7 @@ impl Part {
     /// The part that the bytes of a task describe. `opener` opens captures; `None`: they are files. `options`
     /// (JSON) are those of the input.
     pub fn new(task: &[u8], opener: Option<Py<PyAny>>, options: &str) -> Result<Self, Mistake> {
-        let (compiler, options) = settings(Input::of(vec![], vec![], options)?)?;
+        let (compiler, options) = settings(&input(vec![], vec![], options)?)?;
         let pairs = weir_lake::host_pairs(&compiler, &options).map_err(Mistake::new)?;
         let mut task =
             Task::decode(task).map_err(|_| Mistake::new("the task is of another version of Weir"))?;

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_columns::ArrowBatches;
-use weir_questions::by_name::{Input, Mistake, Question, Questions};
+use weir_questions::by_name::{Mistake, Question, Questions, input};
 
 /// Questions over an input, checked. A run can be started once.
 #[pyclass(module = "weir._weir", frozen)]
@@ -51,15 +51,15 @@ impl Run {
         let part = part.map_err(|wrong| to_python(py, &wrong))?;
         let first_time = part.as_ref().map(Part::first_time);
         let checked = py.detach(|| {
-            let input = Input::of(read, interfaces, options)?;
+            let input = input(read, interfaces, options)?;
             let stated = questions.iter().map(|(name, kind, options)| {
                 let question = Question::of(name, kind, options)?;
                 Ok::<_, Mistake>(if is_part { question.with_repeated() } else { question })
             });
             let stated = stated.collect::<Result<_, _>>()?;
             match first_time {
-                Some(first_time) => Questions::of_source(input, first_time, stated),
-                None => Questions::of(input, stated),
+                Some(first_time) => Questions::of_source(&input, first_time, stated),
+                None => Questions::of(&input, stated),
             }
         });
         let checked = checked.map_err(|wrong| to_python(py, &wrong))?;

@@ -5,7 +5,8 @@
 mod example;
 
 use std::path::Path;
-use weir_questions::by_name::{Ender, Input, Listener, Question, Questions, TakeRows};
+use weir_questions::Input;
+use weir_questions::by_name::{Ender, Listener, Question, Questions, TakeRows};
 
 /// Counts rows.
 struct Count(std::sync::Arc<std::sync::atomic::AtomicUsize>);
@@ -28,9 +29,9 @@ impl TakeRows for Count {
 /// The number of connections in these packets that match a filter.
 fn connections(read: &str, filter: &str) -> usize {
     let count = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
-    let input = Input::of(vec![read.into()], vec![], "{}").expect("an input");
+    let input = Input { read: vec![read.into()], ..Input::default() };
     let question = Question::of("q", "flows", &format!("{{\"filter\": \"{filter}\"}}")).expect("a question");
-    let questions = Questions::of(input, vec![question]).expect("questions");
+    let questions = Questions::of(&input, vec![question]).expect("questions");
     let takers: Vec<Box<dyn TakeRows>> = vec![Box::new(Count(count.clone()))];
     let ended = questions.run(takers, &Ender::default(), Listener::new(|_| {}), &mut |_, _| {});
     assert!(ended.expect("a run").errors.is_empty());

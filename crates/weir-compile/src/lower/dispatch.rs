@@ -99,6 +99,8 @@ impl Lower<'_> {
             is_keyed = self.b.binary(BinaryOp::And, is_keyed, when);
         }
         let hash = match self.has_instances_in_messages(id) {
+            // Whether there is a fragment is enough.
+            _ if self.need.headers => self.b.int(DISPATCH_UNKNOWN),
             true => self.b.read(vars.hosts),
             false => {
                 // Directions of a connection may differ in their tags.

@@ -1,7 +1,7 @@
 //! Questions for other programs than the command, such as the Python package: stated by their options,
 //! answered with rows.
 //!
-//! [`kinds`] lists the types of questions, [`Question::of`] states a question, and [`Input::of`] states what
+//! [`kinds`] lists the types of questions, [`Question::of`] states a question, and [`input`] states what
 //! is read, both from options in JSON. [`Questions::of`] checks the questions of a run against each other's
 //! stack, and knows their columns; [`Questions::run`] answers all of them in one pass, and gives the rows of
 //! each to a [`TakeRows`]. The meaning of the options is that of the command: a question here is resolved by
@@ -19,10 +19,11 @@ mod yielded;
 pub use crate::messages::{Level, Listener, Message};
 pub use crate::source::ender::Ender;
 pub use filter_fields::{FilterColumn, filter_fields};
-pub use input::Input;
+pub use input::input;
 pub use mistake::{Mark, Mistake};
 pub use yielded::{TakeRows, Yielded};
 
+use crate::Input;
 use crate::field_list;
 use crate::kind::{QuestionKind, QuestionKinds};
 use crate::kinds as all_kinds;
@@ -122,10 +123,9 @@ impl Questions {
     ///
     /// # Errors
     /// All mistakes in the input and the questions.
-    pub fn of(input: Input, questions: Vec<Question>) -> Result<Self, Mistake> {
+    pub fn of(input: &Input, questions: Vec<Question>) -> Result<Self, Mistake> {
         let specs: Vec<QuestionSpec> = questions.into_iter().map(|question| question.0).collect();
-        let input = input.into_options();
-        let plan = Plan::new(&input, RunSettings::default(), &specs)?;
+        let plan = Plan::new(input, RunSettings::default(), &specs)?;
         Ok(Self::of_plan(plan)?)
     }
 
@@ -135,13 +135,12 @@ impl Questions {
     /// # Errors
     /// As for [`of`](Self::of).
     pub fn of_source(
-        input: Input,
+        input: &Input,
         first_time: Option<Timestamp>,
         questions: Vec<Question>,
     ) -> Result<Self, Mistake> {
         let specs: Vec<QuestionSpec> = questions.into_iter().map(|question| question.0).collect();
-        let input = input.into_options();
-        let plan = Plan::new(&input, RunSettings { first_time, ..RunSettings::default() }, &specs)?;
+        let plan = Plan::new(input, RunSettings { first_time, ..RunSettings::default() }, &specs)?;
         Ok(Self::of_plan(plan)?)
     }
 
@@ -282,9 +281,8 @@ impl Questions {
 ///
 /// # Errors
 /// A stack does not exist, or an option is wrong.
-pub fn settings(input: Input) -> Result<(weir::Compiler, weir::Options), Mistake> {
-    let input = input.into_options();
-    Ok((program::compiler(&input.stack)?, program::options(&input)?))
+pub fn settings(input: &Input) -> Result<(weir::Compiler, weir::Options), Mistake> {
+    Ok((program::compiler(&input.stack)?, program::options(input)?))
 }
 
 /// The end of a run.

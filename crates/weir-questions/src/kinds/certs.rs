@@ -2,9 +2,9 @@
 
 use crate::kind::{Context, QuestionKind, Resolved};
 use crate::messages::failure::Failure;
+use crate::rows::dedup::Known;
 use crate::rows::make::{Rows, WriteRows};
 use crate::spec::QuestionSpec;
-use std::collections::HashSet;
 use std::io;
 use weir::packet::{Batch, Cell, Column, Row, Value, ValueType};
 use weir::{Item, Log, Need, Question, RunEnd, Shape, Want};
@@ -18,10 +18,6 @@ const EXAMPLES: &[(&str, &str)] = &[
 
 /// The log with the certificates.
 const LOG: &str = "x509";
-/// Certificates that are known, at least.
-const KNOWN_MIN: usize = 1024;
-/// Memory of a known certificate, about, in bytes.
-const KNOWN_BYTES: usize = 200;
 /// Nanoseconds of a day.
 const DAY_NS: f64 = 86_400e9;
 
@@ -68,12 +64,9 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let rows = Certificates {
         ts: at(&made, "ts"),
         is_host: at(&made, "host_cert"),
-        fingerprint: at(&made, "fingerprint"),
         validity: [at(&made, "certificate.not_valid_before"), at(&made, "certificate.not_valid_after")],
         shown: SHOWN.iter().map(|(name, _)| at(&made, name)).filter(|at| *at < made.len()).collect(),
-        seen: HashSet::new(),
-        seen_max: (context.memory_max / KNOWN_BYTES).max(KNOWN_MIN),
-        is_full: false,
+        known: Known::once(&log, context.memory_max),
     };
     let ask =
         weir::Ask { filter: spec.filter.clone(), need: Need::default(), want: Want::Sessions(log.holders()) };
@@ -87,28 +80,15 @@ struct Certificates {
     /// Columns of the log.
     ts: usize,
     is_host: usize,
-    fingerprint: usize,
     validity: [usize; 2],
     shown: Vec<usize>,
-    seen: HashSet<String>,
-    seen_max: usize,
-    /// There was no room for a certificate, which may be shown again.
-    is_full: bool,
+    known: Known,
 }
 
 impl Certificates {
-    /// Learns of a certificate. Returns whether it is one of a server, and new.
-    fn learn(&mut self, row: Row<'_>) -> bool {
-        let is_host = matches!(row.cell(self.is_host), Cell::Bool(true));
-        let Some(fingerprint) = row.cell(self.fingerprint).text().filter(|_| is_host) else { return false };
-        if self.seen.contains(fingerprint) {
-            return false;
-        }
-        match self.seen.len() < self.seen_max {
-            true => drop(self.seen.insert(fingerprint.to_string())),
-            false => self.is_full = true,
-        }
-        true
+    /// Whether a certificate is one of a server, and new.
+    fn is_new(&mut self, row: Row<'_>) -> bool {
+        matches!(row.cell(self.is_host), Cell::Bool(true)) && self.known.learn(row)
     }
 
     fn values<'r>(&self, row: Row<'r>) -> Vec<Value<'r>> {
@@ -130,7 +110,7 @@ impl Rows for Certificates {
         let Item::Rows(made) = item else { return Ok(()) };
         let mut new = Batch::new(3 + self.shown.len());
         for row in made.range.clone().map(|index| made.batch.row(index)) {
-            if self.learn(row) {
+            if self.is_new(row) {
                 new.push(&self.values(row));
             }
         }
@@ -138,9 +118,7 @@ impl Rows for Certificates {
     }
 
     fn end(&mut self, _: Option<&RunEnd<'_>>, _: WriteRows<'_>) -> io::Result<()> {
-        if self.is_full {
-            note!("weir: there were more than {} certificates: some are shown again", self.seen_max);
-        }
+        self.known.report();
         Ok(())
     }
 }

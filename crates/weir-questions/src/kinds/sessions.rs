@@ -131,7 +131,7 @@ fn resolve_log(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, F
     let log = if context.form.is(Format::Eve) { log.with_carrier() } else { log };
     let split = log.split_filter(context.compiler, &spec.filter, context.bpf).map_err(Failure::from);
     let (filter, asked) = split.map_err(|wrong| name_carriers(&spec.ask, wrong))?;
-    let known = if spec.repeated { Known::default() } else { Known::of(&log, context.memory_max) };
+    let known = if spec.repeated { Known::nothing() } else { Known::of(&log, context.memory_max) };
     // If rows are deduplicated or filtered, they must be made before they can be counted.
     let extraction = extraction(spec, context)?;
     // Contents are written for rows, even if the rows are only counted.

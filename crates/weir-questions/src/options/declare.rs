@@ -82,6 +82,8 @@ macro_rules! options {
     (@name $field:ident $name:literal) => { $name };
     (@shown { $option:expr }) => { $option };
     (@shown { $option:expr } $default:expr) => { $option.with_default() };
-    (@item $type:ty, $word:ident) => { <$type as $crate::options::OptionValue>::item($word) };
+    (@item $type:ty, $word:ident) => {
+        <<$type as $crate::options::OptionValue>::Item as $crate::options::Word>::of_word($word)
+    };
     (@item $type:ty, $word:ident, $parse:path) => { $crate::options::text_of($word).and_then($parse) };
 }

@@ -22,6 +22,8 @@ pub enum Times {
 pub trait Word: Sized + Clone + PartialEq {
     /// The allowed words. Empty: every word is allowed.
     const KNOWN: &'static [&'static str] = &[];
+    /// Whether the option is given or not, without a word on the command line.
+    const IS_SWITCH: bool = false;
     /// Whether the value is a number, which may begin with a minus.
     const IS_NUMBER: bool = false;
     /// Whether the value is the path of a file.
@@ -37,25 +39,12 @@ pub trait Word: Sized + Clone + PartialEq {
     fn json(&self) -> Value;
 }
 
-/// The type of a field of options: a [`Word`], which has a default, an `Option` or a `Vec` of words, or
-/// `bool`.
-pub trait OptionValue: Clone + PartialEq {
+/// The type of a field of options: a [`Word`], which has a default, or an `Option` or a `Vec` of words.
+pub trait OptionValue {
     /// What one word states.
-    type Item;
+    type Item: Word;
     /// How often the option may be given.
     const TIMES: Times;
-    /// The allowed words. Empty: every word is allowed.
-    const KNOWN: &'static [&'static str];
-    /// Whether a word is a number.
-    const IS_NUMBER: bool;
-    /// Whether a word is the path of a file.
-    const IS_PATH: bool;
-
-    /// The item of a word.
-    ///
-    /// # Errors
-    /// What a right word is.
-    fn item(word: &OsStr) -> Result<Self::Item, String>;
 
     /// Sets the item, or adds it to the list.
     fn put(&mut self, item: Self::Item);
@@ -64,36 +53,9 @@ pub trait OptionValue: Clone + PartialEq {
     fn json(&self) -> Value;
 }
 
-impl OptionValue for bool {
-    type Item = bool;
-    const TIMES: Times = Times::Switch;
-    const KNOWN: &'static [&'static str] = &[];
-    const IS_NUMBER: bool = false;
-    const IS_PATH: bool = false;
-
-    fn item(word: &OsStr) -> Result<bool, String> {
-        word.to_str().and_then(|word| word.parse().ok()).ok_or_else(|| "give true or false".to_string())
-    }
-
-    fn put(&mut self, item: bool) {
-        *self = item;
-    }
-
-    fn json(&self) -> Value {
-        Value::Bool(*self)
-    }
-}
-
 impl<T: Word> OptionValue for T {
     type Item = T;
-    const TIMES: Times = Times::Once;
-    const KNOWN: &'static [&'static str] = T::KNOWN;
-    const IS_NUMBER: bool = T::IS_NUMBER;
-    const IS_PATH: bool = T::IS_PATH;
-
-    fn item(word: &OsStr) -> Result<T, String> {
-        T::of_word(word)
-    }
+    const TIMES: Times = if T::IS_SWITCH { Times::Switch } else { Times::Once };
 
     fn put(&mut self, item: T) {
         *self = item;
@@ -107,13 +69,6 @@ impl<T: Word> OptionValue for T {
 impl<T: Word> OptionValue for Option<T> {
     type Item = T;
     const TIMES: Times = Times::Once;
-    const KNOWN: &'static [&'static str] = T::KNOWN;
-    const IS_NUMBER: bool = T::IS_NUMBER;
-    const IS_PATH: bool = T::IS_PATH;
-
-    fn item(word: &OsStr) -> Result<T, String> {
-        T::of_word(word)
-    }
 
     fn put(&mut self, item: T) {
         *self = Some(item);
@@ -127,13 +82,6 @@ impl<T: Word> OptionValue for Option<T> {
 impl<T: Word> OptionValue for Vec<T> {
     type Item = T;
     const TIMES: Times = Times::Several;
-    const KNOWN: &'static [&'static str] = T::KNOWN;
-    const IS_NUMBER: bool = T::IS_NUMBER;
-    const IS_PATH: bool = T::IS_PATH;
-
-    fn item(word: &OsStr) -> Result<T, String> {
-        T::of_word(word)
-    }
 
     fn put(&mut self, item: T) {
         self.push(item);
@@ -150,6 +98,18 @@ impl<T: Word> OptionValue for Vec<T> {
 /// The word is not UTF-8.
 pub fn text_of(word: &OsStr) -> Result<&str, String> {
     word.to_str().ok_or_else(|| format!("{} is not UTF-8", word.display()))
+}
+
+impl Word for bool {
+    const IS_SWITCH: bool = true;
+
+    fn of_word(word: &OsStr) -> Result<Self, String> {
+        word.to_str().and_then(|word| word.parse().ok()).ok_or_else(|| "give true or false".to_string())
+    }
+
+    fn json(&self) -> Value {
+        Value::Bool(*self)
+    }
 }
 
 impl Word for String {

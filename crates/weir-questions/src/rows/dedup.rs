@@ -15,7 +15,6 @@ const VALUE_BYTES: usize = 3 * size_of::<(String, Timestamp)>() + 64;
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
 /// The rows of a log that were already shown.
-#[derive(Default)]
 pub struct Known {
     /// The column that identifies a row; `None`: every row is new.
     column: Option<usize>,
@@ -23,12 +22,25 @@ pub struct Known {
     /// How often the limit was reached and all values were forgotten.
     forgotten: u64,
     max: usize,
+    /// Nanoseconds after which a value is shown again.
+    again_ns: i64,
 }
 
 impl Known {
-    /// An empty set for this log, which uses about `memory_max` bytes.
+    /// An empty set for this log, which uses about `memory_max` bytes: a row is shown once a day.
     pub fn of(log: &Log, memory_max: usize) -> Self {
-        Self { column: log.known_by(), max: KNOWN_MAX.min(memory_max / VALUE_BYTES), ..Self::default() }
+        let max = KNOWN_MAX.min(memory_max / VALUE_BYTES);
+        Self { column: log.known_by(), seen: HashMap::new(), forgotten: 0, max, again_ns: DAY_NS }
+    }
+
+    /// As [`of`](Self::of), and a row is shown once.
+    pub fn once(log: &Log, memory_max: usize) -> Self {
+        Self { again_ns: i64::MAX, ..Self::of(log, memory_max) }
+    }
+
+    /// Every row is new.
+    pub fn nothing() -> Self {
+        Self { column: None, seen: HashMap::new(), forgotten: 0, max: 0, again_ns: 0 }
     }
 
     /// Whether the log suppresses repeated rows.
@@ -36,12 +48,12 @@ impl Known {
         self.column.is_some()
     }
 
-    /// Learns of a row. Returns whether no equal row was shown in the preceding day.
+    /// Learns of a row. Returns whether no equal row was shown before, or long enough ago.
     pub fn learn(&mut self, row: Row<'_>) -> bool {
         let Some(value) = self.column.and_then(|column| row.cell(column).text()) else { return true };
         let time = if let Cell::Time(time) = row.cell(0) { time } else { Timestamp(0) };
         if let Some(shown) = self.seen.get_mut(value) {
-            let is_old = time.0.saturating_sub(shown.0) >= DAY_NS;
+            let is_old = time.0.saturating_sub(shown.0) >= self.again_ns;
             if is_old {
                 *shown = time;
             }

@@ -5,11 +5,14 @@ use crate::ask::group_key::GroupKey;
 use crate::handlers::worker_pipeline::WorkerPipeline;
 use crate::items::yields::{RowPlace, Yields};
 use crate::rows::values::{Part, Place, fill, words_of, write_key};
-use std::collections::{HashMap, VecDeque};
+use foldhash::fast::RandomState;
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use weir_compile::PacketValue;
 use weir_engine::subscriber::SeenPacket;
 use weir_packet::{Cell, Timestamp};
+use weir_pipeline::RowIndex;
 
 /// The groups of a worker.
 pub(crate) struct RecordGrouper {
@@ -19,8 +22,10 @@ pub(crate) struct RecordGrouper {
     /// The words of a packet's key, and the bits of its present parts.
     key: Vec<u64>,
     input: Vec<u64>,
-    /// By key: the place in `groups`.
-    index: HashMap<Box<[u64]>, usize>,
+    /// Places in `groups`, by key.
+    index: RowIndex,
+    /// Has a random key, so that traffic cannot be made to collide.
+    hash: RandomState,
     groups: Vec<Group>,
     /// Places in `groups` without a group.
     free: Vec<usize>,
@@ -33,8 +38,9 @@ pub(crate) struct RecordGrouper {
 }
 
 struct Group {
-    /// As in the index.
-    key: Box<[u64]>,
+    key: Vec<u64>,
+    /// The hash of the key.
+    hash: u64,
     first: i64,
     last: i64,
     /// The worker's time at its last packet.
@@ -61,7 +67,8 @@ impl RecordGrouper {
             inputs: vec![],
             key,
             input,
-            index: HashMap::new(),
+            index: RowIndex::new(),
+            hash: RandomState::default(),
             groups: vec![],
             free: vec![],
             by_time: VecDeque::new(),
@@ -70,10 +77,11 @@ impl RecordGrouper {
         }
     }
 
-    /// Begins the group of the current key. Returns the place of the group.
+    /// Begins the group of the current key, which has this hash. Returns the place of the group.
     #[cold]
     fn begin_group(
         &mut self,
+        hash: u64,
         time: i64,
         now: i64,
         is_swapped: bool,
@@ -81,7 +89,6 @@ impl RecordGrouper {
         yields: &mut Yields,
     ) -> usize {
         while self.index.len() >= self.shared.limits.groups_max.max(1) && self.end_oldest(place, yields) {}
-        let key: Box<[u64]> = self.key.as_slice().into();
         let at = self.free.pop().unwrap_or(self.groups.len());
         if at == self.groups.len() {
             self.groups.push(Group::of(self.shared.features.len()));
@@ -89,9 +96,13 @@ impl RecordGrouper {
         let group = &mut self.groups[at];
         self.numbers += group.numbers();
         group.begin(time, is_swapped, false);
-        (group.last, group.seen, group.key) = (time, now, key.clone());
+        (group.last, group.seen, group.hash) = (time, now, hash);
+        group.key.clone_from(&self.key);
         self.by_time.push_back((now, at));
-        self.index.insert(key, at);
+        if self.index.is_full() {
+            self.index.grow();
+        }
+        self.index.insert(hash, at);
         at
     }
 
@@ -115,7 +126,7 @@ impl RecordGrouper {
         if group.packets > 0 && !group.is_done {
             group.write(&self.shared, reason, place, yields);
         }
-        self.index.remove(&group.key);
+        self.index.remove(group.hash, at);
         self.numbers -= group.numbers();
         let kept = if self.free.len() < FREE_MAX { KEPT_NUMBERS } else { 0 };
         group.clear(kept);
@@ -145,9 +156,10 @@ impl WorkerPipeline for RecordGrouper {
         let time = meta.time.0;
         // Before the first time of the worker, the packet's own is the only one.
         let now = if self.now == i64::MIN { time } else { self.now };
-        let at = match self.index.get(&self.key[..]) {
-            Some(&at) => at,
-            None => self.begin_group(time, now, is_swapped, place, yields),
+        let hash = self.hash.hash_one(&self.key[..]);
+        let at = match self.index.find(hash, |at| self.groups[at].key == self.key) {
+            Some(at) => at,
+            None => self.begin_group(hash, time, now, is_swapped, place, yields),
         };
         let Self { shared, groups, input, numbers, .. } = self;
         let (group, limits) = (&mut groups[at], &shared.limits);
@@ -228,7 +240,8 @@ impl Group {
     /// A place for a group, with this number of lists.
     fn of(lists: usize) -> Self {
         Self {
-            key: Box::default(),
+            key: vec![],
+            hash: 0,
             first: 0,
             last: 0,
             seen: 0,
