@@ -11,9 +11,9 @@ const FETCH: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy
 /// gRPC, and the messages of OTLP.
 const MODULES: [&str; 2] = ["grpcio", "opentelemetry-proto"];
 
-/// The one set of features with which CI checks, builds and tests. They compile librdkafka, a client of gRPC,
-/// LuaJIT and PCRE2.
-pub const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/lua,weir-cli/pcre2,weir-testing/kernel";
+/// The one set of features, beside the default ones, with which CI checks, builds and tests. They compile
+/// librdkafka, a client of gRPC, and PCRE2.
+pub const FEATURES: &str = "weir-cli/kafka,weir-cli/otlp,weir-cli/pcre2,weir-testing/kernel";
 
 /// Fetches the other ends of the tests, unless they are there. Tests without one are skipped.
 ///

@@ -103,11 +103,6 @@ pub fn build_weir(release: bool) -> Result<PathBuf> {
     }
 }
 
-/// Builds `weir` in release mode, with a feature that the plain build does not have.
-pub fn build_weir_with(feature: &str) -> Result<PathBuf> {
-    build(&["--package", "weir-cli", "--features", feature], "weir", true)
-}
-
 /// Builds an example of the library in release mode; returns its path.
 pub fn build_example(name: &str) -> Result<PathBuf> {
     build_example_of("weir", name)

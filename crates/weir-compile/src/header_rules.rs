@@ -2,12 +2,13 @@
 //!
 //! The rules are about packets that have one IP header, with TCP or UDP directly behind it. Such a packet has
 //! no other header of these protocols, so a predicate on `ip`, `ipv6`, `tcp` or `udp` tests one of the two.
-//! All other packets pass: tunnels, fragments, extension headers, tags. An index of packets knows both headers of a
-//! packet in a tunnel: each predicate may hold in another one, so an index has the predicates one by one
-//! ([`header_terms`]). Of each alternative of a filter, the
+//! All other packets pass: tunnels, fragments, extension headers, tags. Of each alternative of a filter, the
 //! predicates that a rule can express become patterns, and the others are left out: the rules pass too many
 //! packets rather than too few. A question about connections needs the packets of both directions, so each
 //! pattern is also used with its ends exchanged.
+//!
+//! An index of packets has the same predicates one by one ([`header_terms`]). The index knows both headers
+//! of a packet in a tunnel, and each predicate of an alternative may hold in either header.
 //!
 //! A datagram may contain a tunnel, or a layer whose instances are not those of addresses and ports. The
 //! stack's edges say on which ports; packets with these ports pass.
@@ -19,8 +20,8 @@ use weir_lang::filter::{Literal, Op, Predicate};
 use weir_lang::model::{BinaryOp, Expr, FieldId, LayerId, Protocol, Stack};
 use weir_lang::reach::Reach;
 use weir_packet::{
-    HeaderClass, HeaderCondition, HeaderPart, HeaderPattern, HeaderRules, HeaderTerms, IpVersion, Masked,
-    Transport,
+    HeaderClass, HeaderCondition, HeaderPart, HeaderPattern, HeaderRules, HeaderTerm, HeaderTerms, IpVersion,
+    Masked, Transport,
 };
 
 /// Patterns at most: devices have room for hundreds to thousands.
@@ -28,8 +29,21 @@ pub const PATTERNS_MAX: usize = 256;
 /// Patterns of one alternative at most; predicates that would make more are left out.
 const PATTERNS_OF_TERM_MAX: usize = 64;
 
-/// The packets that these questions need, by their headers.
-pub fn header_terms(questions: &[Question], stack: &Stack, catalog: &StackCatalog) -> HeaderTerms {
+/// Parts of all conditions of terms at most: an index compares each of its keys with each of them.
+const PARTS_MAX: usize = 1024;
+
+/// The packets that these questions need, by their headers. `None`: they may need every packet, or the
+/// filters have too many alternatives.
+pub fn header_terms(questions: &[Question], stack: &Stack, catalog: &StackCatalog) -> Option<HeaderTerms> {
+    let terms = all_terms(questions, stack, catalog);
+    let parts: usize = terms.iter().flatten().map(Vec::len).sum();
+    let is_any = terms.iter().any(Vec::is_empty);
+    let all_nested = questions.iter().any(|question| !is_about_packets_alone(question, catalog));
+    (!is_any && parts <= PARTS_MAX).then_some(HeaderTerms { terms, all_nested })
+}
+
+/// The terms of these questions, in both directions.
+fn all_terms(questions: &[Question], stack: &Stack, catalog: &StackCatalog) -> Vec<HeaderTerm> {
     let layers = Layers::of(stack);
     let mut terms = vec![];
     for transport in [Transport::Tcp, Transport::Udp] {
@@ -48,16 +62,35 @@ pub fn header_terms(questions: &[Question], stack: &Stack, catalog: &StackCatalo
         }
     }
     let exchange = |condition: &HeaderCondition| condition.iter().map(|part| part.exchanged()).collect();
-    let exchanged = |term: &Vec<HeaderCondition>| term.iter().map(exchange).collect();
+    let exchanged = |term: &HeaderTerm| term.iter().map(exchange).collect();
     let others: Vec<_> = terms.iter().map(exchanged).collect();
-    let all_nested = questions.iter().any(|question| !is_about_packets_alone(question, catalog));
-    HeaderTerms { terms: [terms, others].concat(), all_nested }
+    [terms, others].concat()
 }
 
 /// Whether each packet alone decides whether a question needs the packet.
 fn is_about_packets_alone(question: &Question, catalog: &StackCatalog) -> bool {
-    let Need { connections, variables, service, tunnels, streams, odd, verdicts, sessions, events, .. } =
-        question.need;
+    // Questions about packets have the results of sessions, too, which matter only if the filter uses them.
+    let Need {
+        connections,
+        variables,
+        service,
+        tunnels,
+        streams,
+        odd,
+        sessions,
+        events,
+        packets: _,
+        lines: _,
+        detail: _,
+        path: _,
+        cutoff: _,
+        verdicts: _,
+        strict: _,
+        dispatch: _,
+        headers: _,
+        values: _,
+        at_once: _,
+    } = question.need;
     let is_of_packet = |predicate: &Predicate| {
         matches!(
             catalog.key(predicate.field),
@@ -70,7 +103,7 @@ fn is_about_packets_alone(question: &Question, catalog: &StackCatalog) -> bool {
                 | FieldKey::Meta(_)
         )
     };
-    let needs_flows = connections | variables | service | tunnels | streams | odd | verdicts;
+    let needs_flows = connections | variables | service | tunnels | streams | odd;
     !needs_flows
         && sessions.is_empty()
         && events.is_empty()
@@ -90,7 +123,7 @@ pub fn header_rules(
     let mut passed = BTreeSet::new();
     let mut classes: Vec<HeaderClass> =
         HeaderClass::ALL.into_iter().filter(|class| layers.has(*class)).collect();
-    for term in &header_terms(questions, stack, catalog).terms {
+    for term in &all_terms(questions, stack, catalog) {
         passed.extend(in_one_header(term).into_iter().flat_map(|part| patterns(part, &classes)));
         if passed.len() > PATTERNS_MAX {
             return Err("they have too many alternatives");

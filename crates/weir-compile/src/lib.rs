@@ -25,8 +25,8 @@ mod whole;
 pub use catalog::{FieldKey, PartFields, StackCatalog};
 pub use columns::{CONNECTION_COLUMNS, EndColumn, connection_columns, end_columns};
 pub use lower::{
-    DISPATCH_SLOTS, DISPATCH_UNKNOWN, HEADER_LAYERS, HEADER_SLOTS, KIND_BITS, Lowered, NoteOf, OutValue,
-    lower, lower_for_kernel,
+    DISPATCH_SLOTS, DISPATCH_UNKNOWN, HEADER_SLOTS, HeaderKind, Lowered, NoteOf, OutValue, header_in, lower,
+    lower_for_kernel,
 };
 pub use lower::{PacketValue, VALUES_MAX};
 pub use question::{Need, Question, RecordVar, TrieAlternative, TuplePart, ValueList, ValueOf};

@@ -84,13 +84,14 @@ impl<S: Subscriber> Worker<S> {
         self.plan.questions.iter().all(|asked| asked.want == Want::Nothing) && self.flows.size().0 == 0
     }
 
-    /// Counts packets.
+    /// Counts packets, which have no reason to be dropped: nobody reads them.
     fn pass(&mut self, packets: &[PacketMeta]) {
         for packet in packets {
             self.delivery.counters.packet.add(packet);
             self.delivery.count(Account::Filtered);
         }
         self.delivery.subscriber.pass_bytes(self.delivery.counters.packet.wire_bytes);
+        self.record_memory();
     }
 
     /// Runs the heads, and prefetches the buckets that they need. Returns the number of packets with a

@@ -101,11 +101,14 @@ impl HeaderPart {
 /// One of these parts holds in a header of the packet.
 pub type HeaderCondition = Vec<HeaderPart>;
 
+/// All of these conditions hold, each in any header of the packet.
+pub type HeaderTerm = Vec<HeaderCondition>;
+
 /// The packets that questions may need, of those with TCP or UDP in one of at most two headers of IP.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeaderTerms {
-    /// All conditions of one of the terms hold, each in any header of the packet.
-    pub terms: Vec<Vec<HeaderCondition>>,
+    /// One of the terms holds.
+    pub terms: Vec<HeaderTerm>,
     /// All packets with two headers may be needed. A connection is one of its own header: the other header,
     /// that of a tunnel or of an error of ICMP, may be another one in each packet.
     pub all_nested: bool,
@@ -117,10 +120,5 @@ impl HeaderTerms {
         let is_in = |part: &HeaderPart| headers.iter().any(|header| part.holds(header));
         self.all_nested && headers.len() > 1
             || self.terms.iter().any(|term| term.iter().all(|condition| condition.iter().any(is_in)))
-    }
-
-    /// Whether all packets may be needed.
-    pub fn hold_always(&self) -> bool {
-        self.terms.iter().any(Vec::is_empty)
     }
 }

@@ -26,8 +26,8 @@ pub trait KernelFilters: fmt::Debug + Send + Sync {
     /// Why there are none, as part of a sentence.
     fn header_rules(&self) -> Result<HeaderRules, &'static str>;
 
-    /// The packets that the questions need, by their headers: for an index of packets. `None`: every packet is
-    /// needed.
+    /// The packets that the questions need, by their headers: for an index of packets. `None`: every packet
+    /// is needed.
     fn header_terms(&self) -> Option<HeaderTerms>;
 
     /// The words of 64 bits of a key and of an entry, and the number of entries, of the table of connections

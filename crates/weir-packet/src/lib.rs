@@ -36,7 +36,7 @@ pub use drop::{DropReason, Drops};
 pub use extras::{ChecksumState, Extras, PacketDirection, PacketExtra, VlanTag};
 pub use fixed_set::FixedSet;
 pub use header_rules::{HeaderClass, HeaderPattern, HeaderRules, IpVersion, Masked, Transport};
-pub use headers::{Header, HeaderCondition, HeaderPair, HeaderPart, HeaderTerms, PacketHeaders};
+pub use headers::{Header, HeaderCondition, HeaderPair, HeaderPart, HeaderTerm, HeaderTerms, PacketHeaders};
 pub use kernel_filter::{KernelFilter, KernelFilters, KernelFlows, flow_entry};
 pub use link::LinkType;
 pub use readable::{is_hidden, printable, readable};

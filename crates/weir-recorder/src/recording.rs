@@ -13,7 +13,7 @@ use weir::io::Findings;
 use weir::io::ring::recorders::{self, Published};
 use weir::io::ring::{Pages, Ring, SpoolCounters, SpoolFiles, Spooler, Writer};
 use weir::packet::{Burst, PacketHeaders};
-use weir::{Compiler, Control, HeaderFinder, PacketClasses, PacketClassifier};
+use weir::{Control, HeaderFinder, PacketClasses, PacketClassifier};
 use weir_guard::{files, secrets};
 use weir_questions::Input;
 use weir_questions::messages::Failure;
@@ -112,7 +112,7 @@ struct Recorder {
     findings: Findings,
     classes: Option<PacketClasses>,
     /// Finds the headers that the index has.
-    compiler: Compiler,
+    finder: HeaderFinder,
     has_spool: bool,
     next: Arc<AtomicU32>,
 }
@@ -178,6 +178,7 @@ impl RecorderOptions {
                 Some(PacketClasses::new(compiler, &filters, bpf)?)
             }
         };
+        let finder = HeaderFinder::new(compiler)?;
         let identity = secrets::random().map(u64::from_ne_bytes).map_err(Failure::new)?;
         let made = Ring::create(ring_bytes, &format!("weir-{}", self.name), identity);
         let (ring, pages) = made.map_err(|error| named("--ring", &error))?;
@@ -241,7 +242,7 @@ impl RecorderOptions {
             ring,
             findings: findings.clone(),
             classes,
-            compiler: compiler.clone(),
+            finder,
             has_spool: spool.is_some(),
             next: Arc::default(),
         };
@@ -343,8 +344,7 @@ impl Taps for Recorder {
             rest: of_class(0),
             classes: (1..=classes).map(of_class).collect(),
             classifier: self.classes.as_ref().map(PacketClasses::classifier),
-            // Without headers, packets are read for each question.
-            finder: HeaderFinder::new(&self.compiler).ok(),
+            finder: self.finder.clone(),
             headers: vec![],
         })
     }
@@ -356,7 +356,7 @@ struct RecordWriter {
     /// From class 1.
     classes: Vec<Writer>,
     classifier: Option<PacketClassifier>,
-    finder: Option<HeaderFinder>,
+    finder: HeaderFinder,
     /// Those of a burst.
     headers: Vec<Option<PacketHeaders>>,
 }
@@ -365,7 +365,7 @@ impl Tap for RecordWriter {
     /// Writes packets. They are readable when the call returns.
     fn take(&mut self, burst: &Burst) {
         self.headers.clear();
-        self.finder.iter_mut().for_each(|finder| finder.find(burst, &mut self.headers));
+        self.finder.find(burst, &mut self.headers);
         let headers = &self.headers;
         let Some(classifier) = &mut self.classifier else { return self.rest.write(burst, headers) };
         let classes = classifier.classes(burst);

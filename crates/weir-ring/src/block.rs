@@ -16,8 +16,10 @@ pub(crate) const INDEX: u32 = 0xc7e1_4f01;
 pub(crate) const PACKET_HEAD_BYTES: usize = 28;
 /// Bytes of a block around its body.
 pub(crate) const FRAME_BYTES: usize = 12;
-/// The version of the index. Segments with another one are read whole.
+/// The version of the index.
 const INDEX_VERSION: u32 = 2;
+/// An older version, which knows only packets without tags and tunnels, and has other words in its keys.
+const INDEX_VERSION_BEFORE: u32 = 1;
 /// Words of the index before its keys, and after its entries.
 pub(crate) const INDEX_HEAD_WORDS: usize = 8;
 pub(crate) const INDEX_END_WORDS: usize = 1;
@@ -90,6 +92,8 @@ pub(crate) fn packet(interface: u32, time: u64, wire_bytes: u32, data: &[u8], wo
 /// What the index says of its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexHead {
+    /// The keys are those that terms are compared with; otherwise the segment is read whole.
+    pub has_terms: bool,
     /// The ring.
     pub identity: u64,
     pub serial: u64,
@@ -135,10 +139,12 @@ impl IndexHead {
         if !total.is_multiple_of(WORD) || u32_at(block, 0)? != INDEX || u32_at(block, 4)? as usize != total {
             return None;
         }
-        if u32_at(block, 8)? != INDEX_VERSION {
+        let version = u32_at(block, 8)?;
+        if version != INDEX_VERSION && version != INDEX_VERSION_BEFORE {
             return None;
         }
         let head = Self {
+            has_terms: version == INDEX_VERSION,
             writer: u32_at(block, 12)?,
             identity: word(2)?,
             serial: word(3)?,

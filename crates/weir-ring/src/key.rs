@@ -11,8 +11,8 @@ pub(crate) const KEY_WORDS: usize = 5;
 
 /// The kind, the addresses and the ports of a header.
 ///
-/// Words: the number of the key inside (0: none) in 24 bits, the kind in 8 bits, both ports; the source address;
-/// the destination address. Packets of both directions have different keys.
+/// Words: the number of the key inside (0: none) in 24 bits, the kind in 8 bits, both ports; the source
+/// address; the destination address. Packets of both directions have different keys.
 #[derive(Debug, Clone, Copy, Eq)]
 pub(crate) struct Key(pub [u64; KEY_WORDS]);
 
@@ -38,8 +38,8 @@ impl Hash for Key {
 }
 
 impl Key {
-    /// The key of a header in a frame; `inside`: the number of the key inside, 0 if there is none. `None`: the
-    /// header is not in the frame.
+    /// The key of a header in a frame; `inside`: the number of the key inside, 0 if there is none. `None`:
+    /// the header is not in the frame.
     #[inline]
     pub fn of(frame: &[u8], pair: &HeaderPair, inside: u32) -> Option<Self> {
         let ip = frame.get(pair.ip_at as usize..)?;

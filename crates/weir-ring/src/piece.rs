@@ -97,7 +97,7 @@ impl Piece {
         match index {
             // Another segment is in this place of the file.
             Some(index) if !is_own(&index.head) => Ok(false),
-            Some(index) if terms.is_some() && self.from == 0 => {
+            Some(index) if terms.is_some() && self.from == 0 && index.head.has_terms => {
                 let runs = terms.map(|terms| runs(&index, terms, at)).unwrap_or_default();
                 for (start, end) in runs {
                     if !bytes.copy(start, end, blocks)? {
@@ -116,12 +116,12 @@ impl Piece {
 /// such packet. A block ends where the next one begins, the last one at `end`.
 fn runs(index: &Index<'_>, terms: &HeaderTerms, end: usize) -> Vec<(usize, usize)> {
     let keys: Vec<Key> = index.keys().collect();
-    let is_needed = |key: &Key| {
-        let inside = (key.inside() as usize).checked_sub(1).and_then(|at| keys.get(at));
-        match (key.header(), inside.map(|inside| inside.header())) {
-            (Some(header), None) => terms.hold(&[header]),
-            (Some(outer), Some(Some(inner))) => terms.hold(&[outer, inner]),
-            _ => true,
+    let header = |number: usize| keys.get(number.checked_sub(1)?)?.header();
+    let is_needed = |key: &Key| match (key.header(), key.inside()) {
+        (Some(outer), 0) => terms.hold(&[outer]),
+        // What cannot be believed is read.
+        (outer, inside) => {
+            outer.zip(header(inside as usize)).is_none_or(|(outer, inner)| terms.hold(&[outer, inner]))
         }
     };
     let wanted = (1..).zip(&keys).filter(|(_, key)| is_needed(key)).map(|(number, _)| number);

@@ -555,6 +555,32 @@ fn a_follower_gets_packets_of_one_segment_in_parts() {
 }
 
 #[test]
+fn files_of_an_earlier_version_are_read_whole() {
+    let (ring, directory) = (ring(64), directory("version"));
+    let (mut spooler, _) = spooler(&ring, &directory, 1 << 30);
+    let mut writer = writer(&ring, 0);
+    let written: Vec<_> = (0..300).map(|n| (n, frame(n as u16 % 5, n as u32, 100))).collect();
+    written.chunks(20).for_each(|part| write(&mut writer, part));
+    drop(writer);
+    spooler.run(&AtomicBool::new(true));
+    let asked = || {
+        let selection = Arc::<Selection>::default();
+        selection.narrow(Some(terms(&[3])));
+        read(None, Some(&directory), &selection)
+    };
+    assert_eq!(asked().len(), 60);
+    for file in std::fs::read_dir(&directory).expect("the spool").flatten() {
+        let mut bytes = std::fs::read(file.path()).expect("a file");
+        let index = crate::block::INDEX.to_le_bytes();
+        let blocks: Vec<usize> =
+            (0..bytes.len()).step_by(8).filter(|at| bytes[*at..].starts_with(&index)).collect();
+        blocks.iter().for_each(|at| bytes[at + 8] = 1);
+        std::fs::write(file.path(), bytes).expect("room");
+    }
+    assert_eq!(asked(), written);
+}
+
+#[test]
 fn a_packet_in_a_tunnel_is_found_by_both_of_its_headers() {
     let ring = ring(64);
     let mut writer = writer(&ring, 0);

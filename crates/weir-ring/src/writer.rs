@@ -71,31 +71,31 @@ struct Keys {
     hasher: DefaultHashBuilder,
     table: HashTable<u32>,
     keys: Vec<Key>,
-    /// The last key, often that of the next packet, too; and its number.
-    last: Option<(Key, u32)>,
+    /// The last outer and the last inner key, often those of the next packet, too; and their numbers.
+    last: [Option<(Key, u32)>; 2],
 }
 
 impl Keys {
     fn clear(&mut self) {
         self.table.clear();
         self.keys.clear();
-        self.last = None;
+        self.last = [None; 2];
     }
 
     /// The number of the key of a packet with these headers. `None`: it has none.
     #[inline]
     fn of_packet(&mut self, frame: &[u8], headers: &PacketHeaders) -> Option<u32> {
         let inside = match &headers.inner {
-            Some(inner) => self.number(Key::of(frame, inner, 0)?),
+            Some(inner) => self.number(Key::of(frame, inner, 0)?, 1),
             None => 0,
         };
-        Some(self.number(Key::of(frame, &headers.outer, inside)?))
+        Some(self.number(Key::of(frame, &headers.outer, inside)?, 0))
     }
 
-    /// The number of a key, from 1.
+    /// The number of a key, from 1. `place`: 0 for outer keys, 1 for inner ones.
     #[inline]
-    fn number(&mut self, key: Key) -> u32 {
-        if let Some((last, number)) = self.last
+    fn number(&mut self, key: Key, place: usize) -> u32 {
+        if let Some((last, number)) = self.last[place]
             && last == key
         {
             return number;
@@ -112,7 +112,7 @@ impl Keys {
                 at + 1
             }
         };
-        self.last = Some((key, number));
+        self.last[place] = Some((key, number));
         number
     }
 }
@@ -142,8 +142,8 @@ impl Writer {
         self
     }
 
-    /// Writes packets. They are readable when the call returns. `headers`: those of each packet, which the index
-    /// has; packets without are read for each question.
+    /// Writes packets. They are readable when the call returns. `headers`: those of each packet, which the
+    /// index has; packets without are read for each question.
     pub fn write(&mut self, burst: &Burst, headers: &[Option<PacketHeaders>]) {
         self.write_some(burst, headers, |_| true);
     }
@@ -188,6 +188,7 @@ impl Writer {
         let Self { ring, number, keys, before, .. } = self;
         let (words, descriptor) = (ring.segment(open.segment), ring.descriptor(open.segment));
         let index = IndexHead {
+            has_terms: true,
             identity: ring.identity(),
             serial: open.serial,
             writer: *number,
@@ -218,10 +219,10 @@ impl Writer {
 
     /// Writes a packet.
     ///
+    /// `headers`: those of the packet, with the bytes in which they have their offsets.
+    ///
     /// # Errors
     /// The counter of the reason why there is no room.
-    ///
-    /// `headers`: those of the packet, with the bytes in which they have their offsets.
     fn push(
         &mut self,
         meta: &PacketMeta,

@@ -2,7 +2,7 @@
 
 use super::child::{Run, measure};
 use super::{Options, Programs, progress, warm};
-use crate::shell::{Result, build_weir_with, root, said};
+use crate::shell::{Result, build_weir, root, said};
 use crate::traces::udp64;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const AGGREGATE: &str = "count(), sum(frame.len) by 5tuple";
 pub fn table(options: &Options, programs: &Programs) -> Result<String> {
     let weir = match &options.weir {
         Some(weir) => weir.clone(),
-        None => build_weir_with("lua")?,
+        None => build_weir(true)?,
     };
     let noop = root().join("examples/scripts/noop.lua").display().to_string();
     let accounting = programs.scratch.join("accounting.lua");

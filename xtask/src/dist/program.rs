@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The features of all products: LuaJIT needs nothing but a C compiler.
+/// The features of all products; the command has them by default.
 pub const FEATURES: &str = "lua";
 /// This machine.
 const NATIVE: &str = "x86_64-unknown-linux-gnu";

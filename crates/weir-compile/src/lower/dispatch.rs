@@ -1,5 +1,6 @@
 //! Lowers the keys by which packets are assigned to workers: numbers that are equal for both directions of a
-//! connection.
+//! connection. Instead of the keys, a program can find where the packet has headers of IP, TCP and UDP: an
+//! index of packets reads its keys there.
 //!
 //! The program that computes the keys has no tables. A packet's keys come from its own bytes: from a first
 //! fragment, as if the fragment were the datagram; from other fragments, only the key of the datagram.
@@ -43,6 +44,53 @@ pub(super) struct DispatchVars {
     inner_hosts: Variable,
 }
 
+/// The slots of a packet's record behind those of the dispatch, and their names: the first header of IP and
+/// that of the transport in it; the last header of IP, and that of the transport in it; the number of
+/// headers of IP. A header is 0 if there is none, or its offset in the frame, shifted by [`KIND_BITS`], with
+/// its number in the lowest bits.
+pub const HEADER_SLOTS: [&str; 5] = ["ip", "transport", "inner_ip", "inner_transport", "ip_headers"];
+
+/// Bits of the number of a header.
+const KIND_BITS: u32 = 3;
+
+/// The layer of a header that is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderKind {
+    /// The layer `ip`.
+    Ipv4,
+    /// The layer `ipv6`.
+    Ipv6,
+    /// The layer `tcp`.
+    Tcp,
+    /// The layer `udp`.
+    Udp,
+}
+
+/// Layers whose headers are found, and their names; their numbers begin with 1.
+const HEADER_LAYERS: [(HeaderKind, &str); 4] = [
+    (HeaderKind::Ipv4, "ip"),
+    (HeaderKind::Ipv6, "ipv6"),
+    (HeaderKind::Tcp, "tcp"),
+    (HeaderKind::Udp, "udp"),
+];
+
+/// The header in a slot, and its offset in the frame. `None`: there is none.
+pub fn header_in(slot: u64) -> Option<(HeaderKind, u32)> {
+    let number = (slot & ((1 << KIND_BITS) - 1)) as usize;
+    let (kind, _) = HEADER_LAYERS.get(number.checked_sub(1)?)?;
+    Some((*kind, (slot >> KIND_BITS) as u32))
+}
+
+/// The slots of headers so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeaderVars([Variable; HEADER_SLOTS.len()]);
+
+const FIRST_IP: usize = 0;
+const FIRST_TRANSPORT: usize = 1;
+const LAST_IP: usize = 2;
+const LAST_TRANSPORT: usize = 3;
+const IP_HEADERS: usize = 4;
+
 impl Lower<'_> {
     /// Starts the keys of a packet.
     pub(super) fn lower_first_dispatch(&mut self) {
@@ -61,7 +109,7 @@ impl Lower<'_> {
     pub(super) fn lower_unknown_dispatch(&mut self, id: LayerId) {
         let has_instances =
             self.layer(id).protocol.instance.is_some() && !self.hands_up(id) && !is_shared(self.stack, id);
-        if let Some(vars) = self.dispatch.filter(|_| has_instances) {
+        if let Some(vars) = self.dispatch.filter(|_| has_instances && !self.need.headers) {
             let (before, none) = (self.b.read(vars.outermost), self.b.int(0));
             let is_first = self.b.compare(CompareOp::Eq, before, none);
             let unknown = self.b.int(DISPATCH_UNKNOWN);
@@ -73,11 +121,14 @@ impl Lower<'_> {
     /// Lowers a layer's part of the keys. A fragment that is not the first one of its datagram ends here.
     pub(super) fn lower_dispatch(&mut self, id: LayerId) {
         let vars = self.dispatch.expect("the program computes keys");
-        // Headers need only the datagrams.
+        // Beside headers, only datagrams are of interest.
+        let has_hosts = !self.need.headers;
         if self.need.headers && !self.hands_up(id) {
             return;
         }
-        if let Some(&(_, source, destination)) = self.stack.dispatch.iter().find(|pair| pair.0 == id) {
+        if let Some(&(_, source, destination)) =
+            self.stack.dispatch.iter().find(|pair| has_hosts && pair.0 == id)
+        {
             let (a, b) = (self.field_pair(id, source), self.field_pair(id, destination));
             // A sum is equal for both directions. Sums of plain addresses would be equal for many pairs of
             // one network.
@@ -165,5 +216,55 @@ impl Lower<'_> {
         let is_unknown = self.b.compare(CompareOp::Le, hash, one);
         let other = self.b.int(FACTOR);
         self.b.one(Op::Select(is_unknown, other, hash))
+    }
+
+    /// Starts the headers of a packet.
+    pub(super) fn lower_first_headers(&mut self) {
+        if self.need.headers {
+            let variables = [(); HEADER_SLOTS.len()].map(|()| self.b.variable(Type::Int));
+            let zero = self.b.int(0);
+            variables.into_iter().for_each(|variable| self.b.write(variable, zero));
+            self.headers = Some(HeaderVars(variables));
+        }
+    }
+
+    /// Adds the header of a layer, which is complete.
+    pub(super) fn lower_headers(&mut self, id: LayerId) {
+        let Some(HeaderVars(vars)) = self.headers else { return };
+        let name = &self.layer(id).protocol.name;
+        let Some(kind) = HEADER_LAYERS.iter().position(|(_, known)| known == name) else { return };
+        let start = self.b.read(self.vars(id).start.expect("declared"));
+        let (bits, number) = (self.b.int(u64::from(KIND_BITS)), self.b.int(kind as u64 + 1));
+        let shifted = self.b.binary(BinaryOp::Shl, start, bits);
+        let header = self.b.binary(BinaryOp::Or, shifted, number);
+        let none = self.b.int(0);
+        if matches!(HEADER_LAYERS[kind].0, HeaderKind::Ipv4 | HeaderKind::Ipv6) {
+            self.keep_header(vars[FIRST_IP], header, FIRST_IP);
+            self.set_header(vars[LAST_IP], header, LAST_IP);
+            self.set_header(vars[LAST_TRANSPORT], none, LAST_TRANSPORT);
+            let (before, one) = (self.b.read(vars[IP_HEADERS]), self.b.int(1));
+            let count = self.b.binary(BinaryOp::Add, before, one);
+            return self.set_header(vars[IP_HEADERS], count, IP_HEADERS);
+        }
+        // The transport of the first header of IP, unless there is another one between.
+        let (first, last) = (self.b.read(vars[FIRST_IP]), self.b.read(vars[LAST_IP]));
+        let is_outermost = self.b.compare(CompareOp::Eq, first, last);
+        let before = self.b.read(vars[FIRST_TRANSPORT]);
+        let own = self.b.one(Op::Select(is_outermost, header, before));
+        self.set_header(vars[FIRST_TRANSPORT], own, FIRST_TRANSPORT);
+        self.set_header(vars[LAST_TRANSPORT], header, LAST_TRANSPORT);
+    }
+
+    fn keep_header(&mut self, variable: Variable, header: Value, slot: usize) {
+        let (before, none) = (self.b.read(variable), self.b.int(0));
+        let is_first = self.b.compare(CompareOp::Eq, before, none);
+        let value = self.b.one(Op::Select(is_first, header, before));
+        self.set_header(variable, value, slot);
+    }
+
+    fn set_header(&mut self, variable: Variable, value: Value, slot: usize) {
+        self.b.write(variable, value);
+        let out = Out((DISPATCH_SLOTS.len() + slot) as u32);
+        self.b.push(Op::Store { out, value });
     }
 }

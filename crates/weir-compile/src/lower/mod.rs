@@ -19,7 +19,6 @@ mod frame_test;
 mod gap;
 mod groups;
 mod header;
-mod headers;
 mod instance;
 mod key;
 mod lookup;
@@ -51,10 +50,10 @@ use weir_lang::reach::Reach;
 use weir_packet::{DropReason, LinkType};
 
 pub use detail::NoteOf;
-pub use dispatch::{DISPATCH_SLOTS, DISPATCH_UNKNOWN};
+pub use dispatch::{DISPATCH_SLOTS, DISPATCH_UNKNOWN, HEADER_SLOTS, HeaderKind, header_in};
 pub use event::as_key;
 pub use header::RUN_ITEMS_MAX;
-pub use headers::{HEADER_LAYERS, HEADER_SLOTS, KIND_BITS};
+
 pub use messages::{MESSAGES_MAX, in_messages};
 pub use packet_line::{EXCERPT_SLOTS, OutValue, PATH_BITS, PATH_LAYERS_MAX, PATH_WORDS, SHOW_SLOTS_MAX};
 pub(crate) use predicate::{compare_part, compare_words};
@@ -220,7 +219,7 @@ struct Lower<'a> {
     /// The keys by which packets are assigned to workers, if the program computes these.
     dispatch: Option<dispatch::DispatchVars>,
     /// Where headers are, if the program finds them.
-    headers: Option<headers::HeaderVars>,
+    headers: Option<dispatch::HeaderVars>,
     /// Set if the graph is for the kernel.
     for_kernel: Option<ForKernel>,
     values: values::Values,

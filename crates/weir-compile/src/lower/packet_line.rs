@@ -1,10 +1,9 @@
 //! The packet's record: the order of its layers, and the values that `show` prints of each.
 
 use super::Lower;
-use super::dispatch::DISPATCH_SLOTS;
+use super::dispatch::{DISPATCH_SLOTS, HEADER_SLOTS};
 use super::expr::has_unit;
 use super::header::conditional_fields;
-use super::headers::HEADER_SLOTS;
 use crate::types::value_type;
 use crate::walk::walk_through_lets;
 use weir_ir::graph::{BinaryOp, Op, Out, Value};

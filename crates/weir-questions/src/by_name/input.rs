@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use std::ffi::OsString;
 
 /// Captures (files and the other names that `weir -r` takes) or interfaces, with options of the command in
-/// `options`, an object of JSON: `{"stack": ["mine.weir"], "workers": 2, "idle_timeout": "5m"}`. `null` is as if
-/// the option was not given.
+/// `options`, an object of JSON: `{"stack": ["mine.weir"], "workers": 2, "idle_timeout": "5m"}`. `null` is
+/// as if the option was not given.
 ///
 /// # Errors
 /// An option does not exist, or has another value than the command takes.

@@ -64,6 +64,7 @@ fn resolve(spec: &QuestionSpec, context: &Context<'_>) -> Result<Resolved, Failu
     let rows = Certificates {
         ts: at(&made, "ts"),
         is_host: at(&made, "host_cert"),
+        fingerprint: at(&made, "fingerprint"),
         validity: [at(&made, "certificate.not_valid_before"), at(&made, "certificate.not_valid_after")],
         shown: SHOWN.iter().map(|(name, _)| at(&made, name)).filter(|at| *at < made.len()).collect(),
         known: Known::once(&log, context.memory_max),
@@ -80,15 +81,17 @@ struct Certificates {
     /// Columns of the log.
     ts: usize,
     is_host: usize,
+    fingerprint: usize,
     validity: [usize; 2],
     shown: Vec<usize>,
     known: Known,
 }
 
 impl Certificates {
-    /// Whether a certificate is one of a server, and new.
-    fn is_new(&mut self, row: Row<'_>) -> bool {
-        matches!(row.cell(self.is_host), Cell::Bool(true)) && self.known.learn(row)
+    /// Learns of a certificate. Returns whether it is one of a server, and new.
+    fn learn(&mut self, row: Row<'_>) -> bool {
+        let is_host = matches!(row.cell(self.is_host), Cell::Bool(true));
+        is_host && row.cell(self.fingerprint).text().is_some() && self.known.learn(row)
     }
 
     fn values<'r>(&self, row: Row<'r>) -> Vec<Value<'r>> {
@@ -110,7 +113,7 @@ impl Rows for Certificates {
         let Item::Rows(made) = item else { return Ok(()) };
         let mut new = Batch::new(3 + self.shown.len());
         for row in made.range.clone().map(|index| made.batch.row(index)) {
-            if self.is_new(row) {
+            if self.learn(row) {
                 new.push(&self.values(row));
             }
         }

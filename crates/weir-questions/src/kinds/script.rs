@@ -18,9 +18,7 @@ pub fn kind() -> QuestionKind {
     let about =
         "A script in Lua over packets and flows, compiled by LuaJIT: keys, state and checks of your own";
     let kind = QuestionKind::new("script", about, RESOLVE).with_examples(EXAMPLES);
-    let missing = (!HAS_LUA).then_some(
-        "this weir is built without Lua: build it with `cargo install --path crates/weir-cli --features lua`",
-    );
+    let missing = (!HAS_LUA).then_some("this weir is built without Lua: build it with the feature `lua`");
     QuestionKind { options: &["script", "arguments"], keeps: |_| true, missing, ..kind }
 }
 

@@ -1,5 +1,5 @@
-//! Suppresses repeated rows of a log: a certificate recurs in many handshakes, and Zeek's x509.log has it
-//! once a day.
+//! Suppresses repeated rows of a log: a certificate recurs in many handshakes. Zeek's x509.log has each
+//! certificate once a day, and `weir certs` has it once.
 
 use std::collections::HashMap;
 use weir::Log;
@@ -8,10 +8,13 @@ use weir::packet::{Cell, Row, Timestamp};
 /// Maximum number of values remembered, as in Zeek; at the limit, all are forgotten.
 const KNOWN_MAX: usize = 1_000_000;
 
+/// The same, however little memory there is.
+const KNOWN_MIN: usize = 1024;
+
 /// Bytes of a value: the table while it grows, and a digest as text.
 const VALUE_BYTES: usize = 3 * size_of::<(String, Timestamp)>() + 64;
 
-/// A value is shown again after this time.
+/// A value of a log is shown again after this time.
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 
 /// The rows of a log that were already shown.
@@ -29,7 +32,7 @@ pub struct Known {
 impl Known {
     /// An empty set for this log, which uses about `memory_max` bytes: a row is shown once a day.
     pub fn of(log: &Log, memory_max: usize) -> Self {
-        let max = KNOWN_MAX.min(memory_max / VALUE_BYTES);
+        let max = KNOWN_MAX.min(memory_max / VALUE_BYTES).max(KNOWN_MIN);
         Self { column: log.known_by(), seen: HashMap::new(), forgotten: 0, max, again_ns: DAY_NS }
     }
 
@@ -97,6 +100,14 @@ mod tests {
         let asked = [("a", 0), ("b", 1), ("a", 2), ("a", 86_399), ("a", 86_400), ("a", 86_401), ("b", 5)];
         let answers = asked.map(|(print, seconds)| is_new(print, seconds));
         assert_eq!(answers, [true, true, false, false, true, false, false]);
+        let mut once =
+            Known::once(&Log::of(SessionRegistry::builtin(), "x509").expect("there is one"), usize::MAX);
+        let later = [0, 1, 200_000].map(|seconds| {
+            let mut row = Batch::new(2);
+            row.push(&[Value::Time(Timestamp::from_parts(seconds, 0)), Value::Text("a".into())]);
+            once.learn(row.row(0))
+        });
+        assert_eq!(later, [true, false, false]);
         let mut none =
             Known::of(&Log::of(SessionRegistry::builtin(), "files").expect("there is one"), usize::MAX);
         let row = Batch::default();

@@ -175,7 +175,6 @@ impl KernelFilters for QuestionFilters {
     }
 
     fn header_terms(&self) -> Option<HeaderTerms> {
-        let terms = header_terms(&self.questions, &self.stack, self.catalog.get()?);
-        (!terms.hold_always()).then_some(terms)
+        header_terms(&self.questions, &self.stack, self.catalog.get()?)
     }
 }

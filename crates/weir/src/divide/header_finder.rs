@@ -3,13 +3,14 @@
 use crate::ask::compile::{Ask, Compiler, Options};
 use crate::run::units::PacketKeys;
 use std::sync::Arc;
-use weir_compile::{DISPATCH_SLOTS, HEADER_SLOTS, KIND_BITS, Need};
+use weir_compile::{DISPATCH_SLOTS, HEADER_SLOTS, HeaderKind, Need, header_in};
 use weir_engine::plan::{Plan, Want};
 use weir_ir::abi::Continuation;
 use weir_lang::diag::Diagnostics;
 use weir_packet::{Burst, HeaderPair, IpVersion, PacketHeaders, PacketMeta, Transport};
 
-/// Finds headers, by the program of a stack.
+/// Finds headers, by the program of a stack, which all clones share.
+#[derive(Clone)]
 pub struct HeaderFinder {
     plan: Arc<Plan>,
     k: Continuation,
@@ -35,6 +36,8 @@ impl HeaderFinder {
 
     /// The headers of the packets of a burst, in their order, are added to `found`.
     pub fn find(&mut self, burst: &Burst, found: &mut Vec<Option<PacketHeaders>>) {
+        // A program that many packets ran through is compiled anew, with more optimisation.
+        Arc::clone(&self.plan.program).note_packets(burst.packets.len());
         found.extend(burst.packets.iter().zip(0..).map(|(packet, index)| self.of(packet, burst.data(index))));
     }
 
@@ -43,29 +46,28 @@ impl HeaderFinder {
         self.k.outs[..FIRST + HEADER_SLOTS.len()].fill(0);
         self.plan.program.head(packet, frame, &mut self.k);
         let slots = &self.k.outs[FIRST..];
-        let [ip, transport, inner_ip, inner_transport, count] = std::array::from_fn(|slot| slots[slot]);
+        let [ip, transport, last_ip, last_transport, count] = std::array::from_fn(|slot| slots[slot]);
         // Datagrams that are put together have further headers.
         let is_fragment = PacketKeys::of(&self.k.outs).datagram != 0;
-        let has_transport = transport != 0 || inner_transport != 0;
+        let has_transport = transport != 0 || last_transport != 0;
         if is_fragment || !has_transport || !(1..=2).contains(&count) {
             return None;
         }
-        let inner = if count == 2 { Some(pair(inner_ip, inner_transport)?) } else { None };
+        let inner = if count == 2 { Some(pair(last_ip, last_transport)?) } else { None };
         Some(PacketHeaders { outer: pair(ip, transport)?, inner })
     }
 }
 
 /// The headers in two slots.
 fn pair(ip: u64, transport: u64) -> Option<HeaderPair> {
-    let split = |slot: u64| (slot & ((1 << KIND_BITS) - 1), (slot >> KIND_BITS) as u32);
-    let (version, ip_at) = match split(ip) {
-        (1, at) => (IpVersion::V4, at),
-        (2, at) => (IpVersion::V6, at),
+    let (version, ip_at) = match header_in(ip)? {
+        (HeaderKind::Ipv4, at) => (IpVersion::V4, at),
+        (HeaderKind::Ipv6, at) => (IpVersion::V6, at),
         _ => return None,
     };
-    let transport = match split(transport) {
-        (3, at) => Some((Transport::Tcp, at)),
-        (4, at) => Some((Transport::Udp, at)),
+    let transport = match header_in(transport) {
+        Some((HeaderKind::Tcp, at)) => Some((Transport::Tcp, at)),
+        Some((HeaderKind::Udp, at)) => Some((Transport::Udp, at)),
         _ => None,
     };
     Some(HeaderPair { version, ip_at, transport })

@@ -24,7 +24,7 @@ pub(crate) struct RecordGrouper {
     input: Vec<u64>,
     /// Places in `groups`, by key.
     index: RowIndex,
-    /// Has a random key, so that traffic cannot be made to collide.
+    /// Is random for each run.
     hash: RandomState,
     groups: Vec<Group>,
     /// Places in `groups` without a group.

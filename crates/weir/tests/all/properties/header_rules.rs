@@ -1,5 +1,5 @@
-//! Rules about headers pass every packet that changes an answer: the packets that a device would pass, and the
-//! packets that a recorder's index finds, give the same rows as all packets.
+//! Rules about headers pass every packet that changes an answer: the packets that a device would pass, and
+//! the packets that a recorder's index finds, give the same rows as all packets.
 
 use crate::properties::drive::{FIRST_LIGHT, MemoryPacket, all_sessions, ask, read_capture, seeds};
 use crate::properties::engines;
@@ -168,6 +168,22 @@ fn what_passes_the_rules_gives_all_answers() {
     assert!(sum.filters > 50, "{sum:?}");
     assert!(sum.by_device * 10 < sum.all * 9, "{sum:?}");
     assert!(sum.by_index * 10 < sum.by_device * 9, "{sum:?}");
+}
+
+#[test]
+fn only_questions_about_packets_look_into_tunnels() {
+    let compiler = Compiler::default();
+    let all_nested = |filter: &str, want: Want| {
+        let options = Options { narrow: true, ..Options::default() };
+        let compiled = compiler.compile(&[ask(filter, want)], &options).expect("it is valid");
+        compiled.kernel_filters().expect("filters").header_terms().map(|terms| terms.all_nested)
+    };
+    assert_eq!(all_nested("tcp.port == 443", Want::Packets), Some(false));
+    assert_eq!(all_nested("tcp.port == 443 and tls.sni contains \"a\"", Want::Packets), Some(true));
+    assert_eq!(all_nested("tcp.port == 443", Want::Connections), Some(true));
+    assert_eq!(all_nested("tcp.port == 443", all_sessions()), Some(true));
+    let many: Vec<String> = (0..300).map(|n| format!("10.0.{}.{}", n / 256, n % 256)).collect();
+    assert_eq!(all_nested(&format!("ip.addr in {{{}}}", many.join(", ")), Want::Packets), None);
 }
 
 /// The text of the rules of a question about packets.
