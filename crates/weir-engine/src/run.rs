@@ -84,7 +84,7 @@ impl<S: Subscriber> Worker<S> {
         self.plan.questions.iter().all(|asked| asked.want == Want::Nothing) && self.flows.size().0 == 0
     }
 
-    /// Counts packets, which have no reason to be dropped: nobody reads them.
+    /// Counts packets as filtered, without running the program on the packets: no question needs the results.
     fn pass(&mut self, packets: &[PacketMeta]) {
         for packet in packets {
             self.delivery.counters.packet.add(packet);

@@ -9,16 +9,16 @@ pub struct HeaderPair {
     pub version: IpVersion,
     /// The offset of the header of IP in the frame.
     pub ip_at: u32,
-    /// The transport protocol, and the offset of its header. `None`: another protocol.
+    /// TCP or UDP behind this IP header, and the offset of its header in the frame. `None`: neither.
     pub transport: Option<(Transport, u32)>,
 }
 
-/// The headers of IP in a packet that has one or two, and TCP or UDP in one of them.
+/// The IP headers of a packet with one or two of them, at least one of which has TCP or UDP behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketHeaders {
     /// The first header.
     pub outer: HeaderPair,
-    /// The second header, if the packet is in a tunnel.
+    /// The second header: inside a tunnel, or quoted by an error of ICMP.
     pub inner: Option<HeaderPair>,
 }
 

@@ -44,13 +44,14 @@ pub(super) struct DispatchVars {
     inner_hosts: Variable,
 }
 
-/// The slots of a packet's record behind those of the dispatch, and their names: the first header of IP and
-/// that of the transport in it; the last header of IP, and that of the transport in it; the number of
-/// headers of IP. A header is 0 if there is none, or its offset in the frame, shifted by [`KIND_BITS`], with
-/// its number in the lowest bits.
-pub const HEADER_SLOTS: [&str; 5] = ["ip", "transport", "inner_ip", "inner_transport", "ip_headers"];
+/// The names of the slots that follow those of the dispatch in a packet's record. The first four contain
+/// headers, which [`header_in`] reads: the first IP header of the packet, the TCP or UDP header behind the
+/// first IP header, the last IP header, and the TCP or UDP header behind the last IP header. The fifth slot
+/// contains the number of IP headers. A slot without a header contains 0.
+pub const HEADER_SLOTS: [&str; 5] =
+    ["first_ip", "first_transport", "last_ip", "last_transport", "ip_headers"];
 
-/// Bits of the number of a header.
+/// The lowest bits of a slot contain the kind of the header, from 1; the offset in the frame is above.
 const KIND_BITS: u32 = 3;
 
 /// The layer of a header that is found.

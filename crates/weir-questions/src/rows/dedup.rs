@@ -41,7 +41,7 @@ impl Known {
         Self { again_ns: i64::MAX, ..Self::of(log, memory_max) }
     }
 
-    /// Every row is new.
+    /// A set that remembers nothing: every row is new.
     pub fn nothing() -> Self {
         Self { column: None, seen: HashMap::new(), forgotten: 0, max: 0, again_ns: 0 }
     }

@@ -34,7 +34,8 @@ impl HeaderFinder {
         Ok(Self { plan: compiled.plan, k: Continuation::default() })
     }
 
-    /// The headers of the packets of a burst, in their order, are added to `found`.
+    /// Adds the headers of each packet of a burst to `found`, in the order of the packets. `None`: an index
+    /// has no key for the packet, for example for a fragment.
     pub fn find(&mut self, burst: &Burst, found: &mut Vec<Option<PacketHeaders>>) {
         // A program that many packets ran through is compiled anew, with more optimisation.
         Arc::clone(&self.plan.program).note_packets(burst.packets.len());
