@@ -1,4 +1,4 @@
-//! Runs all tests, and notes how long each takes and which are skipped.
+//! Runs all tests, and notes which are skipped and how long each takes: `ci/tests.txt` in the target folder.
 //!
 //! The test programs print this if they may use options that are not stable (`--report-time`), for which they
 //! look at `RUSTC_BOOTSTRAP`. The variable is set for the test programs alone: the compiler sees it never.
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use crate::features::FEATURES;
-use crate::shell::{Result, cargo, output, said};
+use crate::shell::{Result, cargo, output, said, target, write};
 use crate::skips;
 
 /// The number of slow tests that are listed.
@@ -39,9 +39,14 @@ pub fn with_all_cases() -> Result {
 
 /// The slowest tests of the last run, a line each.
 pub fn slowest() -> String {
+    listed().lines().take(SLOWEST).map(|line| format!("{line}\n")).collect()
+}
+
+/// All tests of the last run, a line each, the slowest one first.
+fn listed() -> String {
     let mut times = TIMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     times.sort_by(|a, b| b.0.total_cmp(&a.0));
-    times.iter().take(SLOWEST).map(|(seconds, name)| format!("  {seconds:7.1} s  {name}\n")).collect()
+    times.iter().map(|(seconds, name)| format!("  {seconds:7.1} s  {name}\n")).collect()
 }
 
 fn tests(variables: &[(&str, &str)]) -> Result {
@@ -64,6 +69,7 @@ fn tests(variables: &[(&str, &str)]) -> Result {
     }
     let status = child.wait().map_err(said("cargo test"))?;
     TIMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut reader.times);
+    write(target()?.join("ci/tests.txt"), &listed())?;
     if status.success() { Ok(()) } else { Err(format!("cargo test: {status}")) }
 }
 

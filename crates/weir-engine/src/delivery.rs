@@ -492,6 +492,15 @@ impl<S: Subscriber> Delivery<S> {
     /// Delivers the complete record of a flow that has ended.
     pub fn connection(&mut self, flow: &FlowView<'_>, known: FlowVerdict, reason: EndReason) {
         let FlowVerdict { terms, verdict, .. } = known;
+        if self.waiting.is_empty()
+            && self.sessions.is_empty()
+            && let Some(questions) = self.matcher.plain_records(Terms::of(&terms))
+        {
+            for question in &*questions {
+                self.subscriber.connection(self.order, question, flow, reason);
+            }
+            return;
+        }
         let held = self.matcher.record(flow);
         let name = flow.flow_ref();
         // Held sessions precede the record of their connection, as sessions do that need not wait.

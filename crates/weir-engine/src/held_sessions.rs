@@ -82,6 +82,11 @@ impl HeldSessions {
         });
     }
 
+    /// Whether no session is held.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Bytes of memory, estimated by the values of the sessions.
     pub fn bytes(&self) -> usize {
         self.bytes

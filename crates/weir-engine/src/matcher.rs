@@ -253,6 +253,14 @@ impl Matcher {
         self.plan.questions_of(&met)
     }
 
+    /// The questions that receive the records of connections with these terms, if nothing else decides: no
+    /// filter of a connection depends on its record or its sessions, and no question tracks connections.
+    #[inline]
+    pub fn plain_records(&self, terms: Terms<'_>) -> Option<Cow<'_, QuestionSet>> {
+        let Masks { has_plain_records, records, records_of_class, .. } = &self.masks;
+        has_plain_records.then(|| of_classes(records_of_class, terms.among(records.terms())))
+    }
+
     /// A question about streams depends on sessions or records.
     pub fn has_deferred_streams(&self) -> bool {
         !self.masks.deferred_streams.is_empty()
@@ -402,6 +410,11 @@ struct Masks {
     /// For each class: the questions that receive packets of the class whatever the verdict on connection and
     /// session.
     packets_of_class: Vec<QuestionSet>,
+    /// For each class: the questions that receive the records of connections of the class; and the classes
+    /// with such a question. Valid if nothing but the classes decides.
+    records_of_class: Vec<QuestionSet>,
+    records: ClassWords,
+    has_plain_records: bool,
     /// For each class: the questions about streams that receive, or may receive, a flow of this class alone;
     /// and the highest priority of those that receive the flow.
     streams_of_class: Vec<Eligibility>,
@@ -429,12 +442,19 @@ impl Masks {
         let (immediate_streams, immediate_packets, immediate_events) =
             (&streams & &plain, &packets & &plain, &events & &plain);
         let given_by_class = of_class(&immediate_streams);
+        let records = plan.bits_of(|w| matches!(w, Want::Connections | Want::Tracked(_)));
+        let of_sessions = plan.bits_where(|bit: &Alternative| bit.session != Presence::Nothing);
         let possible = plan.questions_of(&streams);
         let eligible = |given| Eligibility { given, pending: QuestionSet::EMPTY, possible: possible.clone() };
         Self {
-            of_sessions: plan.bits_where(|bit: &Alternative| bit.session != Presence::Nothing),
+            has_plain_records: plan.connection.is_empty()
+                && !of_sessions.intersects(&records)
+                && tracked.is_empty(),
+            records_of_class: of_class(&records),
+            records: classes_of(&records),
+            of_sessions,
             connection_bits: plan.bits_where(|bit: &Alternative| bit.connection != Presence::Nothing),
-            record_bits: plan.bits_of(|w| matches!(w, Want::Connections | Want::Tracked(_))),
+            record_bits: records,
             receiving_sessions: (0..plan.sessions.protocols().len()).map(told_of).collect(),
             immediate_or_absence_bits: &plain | &plan.absence_bits(),
             session_bits: plan.verdict_bits(),

@@ -122,6 +122,12 @@ pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
     let mut plain = 0;
     let mut at = 0;
     while at < bytes.len() {
+        if let Some(eight) = bytes[at..].first_chunk()
+            && are_plain(u64::from_le_bytes(*eight))
+        {
+            at += 8;
+            continue;
+        }
         let byte = bytes[at];
         if (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\' {
             at += 1;
@@ -140,6 +146,15 @@ pub(super) fn push_string(line: &mut Vec<u8>, text: &str) {
     line.push(b'"');
 }
 
+/// Whether eight bytes are ASCII that a JSON string has as it is.
+fn are_plain(eight: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = ONES << 7;
+    let below = |word: u64, byte: u8| word.wrapping_sub(ONES * u64::from(byte)) & !word;
+    let equal = |byte: u8| below(eight ^ (ONES * u64::from(byte)), 1);
+    (eight | below(eight, b' ') | equal(0x7f) | equal(b'"') | equal(b'\\')) & HIGH == 0
+}
+
 /// A character in its escaped form.
 fn push_escaped(line: &mut Vec<u8>, letter: char) {
     match letter {
@@ -153,6 +168,25 @@ fn push_escaped(line: &mut Vec<u8>, letter: char) {
             for unit in letter.encode_utf16(&mut [0; 2]) {
                 line.extend_from_slice(b"\\u");
                 push_hex(line, &unit.to_be_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::are_plain;
+
+    #[test]
+    fn eight_bytes_are_plain_if_each_of_them_is() {
+        let is_plain = |byte: u8| (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
+        for byte in 0..=u8::MAX {
+            for beside in [b'a', b' ', b'~', b'!', b'#', b'[', b']'] {
+                for at in 0..8 {
+                    let mut eight = [beside; 8];
+                    eight[at] = byte;
+                    assert_eq!(are_plain(u64::from_le_bytes(eight)), is_plain(byte), "{eight:02x?}");
+                }
             }
         }
     }

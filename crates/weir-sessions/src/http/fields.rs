@@ -174,10 +174,8 @@ fn names(message: &HttpMessage) -> Value<'_> {
 fn proxied(exchange: &HttpExchange) -> Value<'_> {
     let Some(request) = &exchange.request else { return Value::Absent };
     let tell = |(name, value): (&[u8], &[u8])| {
-        let name = owned(name).to_ascii_lowercase();
-        PROXY_HEADERS
-            .contains(&name.as_str())
-            .then(|| format!("{} -> {}", name.to_ascii_uppercase(), owned(value)))
+        let known = PROXY_HEADERS.iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))?;
+        Some(format!("{} -> {}", known.to_ascii_uppercase(), owned(value)))
     };
     texts(request.head.headers().filter_map(tell).collect())
 }

@@ -55,7 +55,7 @@ pub fn push_uid(graph: &Graph, table: Table, header: &Header, text: &mut String)
         }
     }
     mix(header.first_time as u64);
-    push_spelled('C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)), text);
+    push_spelled(b'C', u128::from(mix(header.first_packet)) << 64 | u128::from(mix(1)), text);
 }
 
 /// One end of a flow as a row value: an address, or the value that the layer's key has in place of one.
@@ -85,23 +85,25 @@ pub fn fuid(of: &str, protocol: u64, number: u64) -> String {
     let digest = sha.finalize();
     let mut id = String::with_capacity(ID_BYTES);
     let number = digest.iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte));
-    push_spelled('F', number, &mut id);
+    push_spelled(b'F', number, &mut id);
     id
 }
 
 /// Appends a letter, then the last 17 digits of a number to base 62, the last digit first.
-fn push_spelled(letter: char, number: u128, id: &mut String) {
+fn push_spelled(letter: u8, number: u128, id: &mut String) {
     // Divisions of 128-bit numbers are slow: two of them give ten digits and seven.
-    let ten_digits = 62_u64.pow(10);
-    let halves = [number % u128::from(ten_digits), number / u128::from(ten_digits) % u128::from(ten_digits)];
-    id.push(letter);
-    for (half, digits) in halves.into_iter().zip([10, 7]) {
-        let mut half = half as u64;
-        for _ in 0..digits {
-            id.push(char::from(DIGITS[(half % 62) as usize]));
-            half /= 62;
+    let ten_digits = u128::from(62_u64.pow(10));
+    let (rest, first) = (number / ten_digits, number % ten_digits);
+    let mut spelled = [letter; ID_BYTES];
+    let (one, other) = spelled[1..].split_at_mut(10);
+    for (digits, number) in [(one, first), (other, rest % ten_digits)] {
+        let mut number = number as u64;
+        for digit in digits {
+            *digit = DIGITS[(number % 62) as usize];
+            number /= 62;
         }
     }
+    id.push_str(str::from_utf8(&spelled).unwrap_or_default());
 }
 
 /// The Community ID, version 1, seed 0 (<https://github.com/corelight/community-id-spec>).

@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod format_packet;
 pub(crate) mod odd;
 pub(crate) mod packet;
+pub(crate) mod row_maker;
 pub(crate) mod session;
 pub(crate) mod shape;
 pub(crate) mod tunnel;

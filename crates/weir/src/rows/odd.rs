@@ -2,9 +2,10 @@
 //! (<https://docs.zeek.org/en/master/scripts/base/frameworks/notice/weird.zeek.html>), and Zeek's names where
 //! Zeek has the event.
 
+use super::row_maker::RowMaker;
 use super::session::Log;
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use weir_compile::events::{EventSet, events};
 use weir_engine::counters::Counters;
 use weir_engine::oddities::{ODD_COUNTERS, OddEvent, OddKind, Oddity};
@@ -118,13 +119,16 @@ const fn field(column: &'static str, value_type: ValueType, doc: &'static str) -
 }
 
 /// The columns of a row, behind those of its connection.
-pub(crate) const FIELDS: &[Field] = &[
+const FIELDS: &[Field] = &[
     field("name", ValueType::Text, "what was odd; Zeek's name, where Zeek has the event"),
     field("addl", ValueType::Text, "details"),
     field("notice", ValueType::Bool, "false: nobody was told"),
     field("source", ValueType::Text, "part that found it: a layer, or a part of the engine"),
     field("count", ValueType::Unsigned, "how often, with this connection; `ts` is the first time"),
 ];
+
+/// Makes their rows.
+pub(crate) static ROWS: LazyLock<RowMaker> = LazyLock::new(|| RowMaker::of_sessions(FIELDS, false));
 
 /// All columns of a row about something odd.
 pub fn odd_columns() -> Vec<Column> {

@@ -15,7 +15,7 @@ use weir_sessions::files::SHARED_NUMBER;
 use weir_sessions::{Field, PartLog, ProtocolSet, Session, SessionProtocol, SessionRegistry, UIDS};
 
 /// The first columns of every row of a session.
-const CONNECTION: &[Column] = &[
+pub(super) const CONNECTION: &[Column] = &[
     Column::new(
         "ts",
         ValueType::Time,
@@ -47,10 +47,10 @@ pub struct Log {
 }
 
 /// The last column of rows with the transport protocol.
-const CARRIER: Column = Column::new("proto", ValueType::Text, "transport protocol");
+pub(super) const CARRIER: Column = Column::new("proto", ValueType::Text, "transport protocol");
 
 /// The column behind those of a session's own, or a part's.
-const REPEATED: Column = Column::new(
+pub(super) const REPEATED: Column = Column::new(
     "repeated",
     ValueType::Unsigned,
     "number of rows that this one stands for, if the rows of its connection were [limited](bounds.md); they equal this \
@@ -59,7 +59,7 @@ const REPEATED: Column = Column::new(
 
 /// Columns that number the messages of a connection. Rows that only differ in them and in times are merged if
 /// rows are limited.
-const NUMBERS: &[&str] = &[
+pub(super) const NUMBERS: &[&str] = &[
     "trans_depth",
     "trans_id",
     "tid",
@@ -287,7 +287,7 @@ fn columns_as_fields(log: &PartLog) -> &'static [Field] {
 }
 
 /// The fields that have a column after the first columns of a row.
-fn logged<'a>(
+pub(super) fn logged<'a>(
     fields: &'a [Field],
     head: &'static [&'static str],
 ) -> impl Iterator<Item = (usize, &'a Field)> {
@@ -342,10 +342,10 @@ const OF_CONNECTION: &[(&str, OfConnection)] = &[
 ];
 
 /// See [`OF_CONNECTION`].
-type OfConnection = fn(&Ends, Value<'_>, &dyn Fn(&str) -> Value<'static>) -> Value<'static>;
+pub(super) type OfConnection = fn(&Ends, Value<'_>, &dyn Fn(&str) -> Value<'static>) -> Value<'static>;
 
 /// The ends of a connection, as rows show them: the originator's host and port, the responder's.
-struct Ends([Cell<'static>; 4]);
+pub(super) struct Ends([Cell<'static>; 4]);
 
 impl Ends {
     /// Whether the address of an end belongs to the local site.
@@ -378,46 +378,99 @@ impl<'a> Origin<'a> {
         Self { flow, protocol, time: session.time().unwrap_or(flow.first_time()), ends }
     }
 
-    /// Writes the value of a column of [`CONNECTION`].
-    fn write(&self, column: usize, row: &mut RowWriter<'_>) {
+    /// The identifier of a file of the session with this number.
+    fn fuid(&self, number: u64) -> String {
         let flow = self.flow;
-        match column {
-            0 => row.push(Cell::Time(self.time)),
-            1 => row.text_with(|text| id::push_uid(flow.graph, flow.table, flow.header, text)),
-            end => row.push(self.ends.0.get(end - 2).copied().unwrap_or(Cell::Absent)),
-        }
+        let of = match (number & SHARED_NUMBER != 0, &self.ends.0) {
+            (true, [Cell::Address(orig), _, Cell::Address(resp), _]) => {
+                let [low, high] = [orig.min(resp), orig.max(resp)];
+                format!("{low} {high}")
+            }
+            _ => id::uid(flow.graph, flow.table, flow.header),
+        };
+        id::fuid(&of, self.protocol as u64, number)
     }
 
-    /// Writes the value of field `index`: identifiers in place of file numbers.
-    fn write_field(&self, fields: &[Field], index: usize, session: &dyn Session, row: &mut RowWriter<'_>) {
-        let (field, value) = (&fields[index], session.value(index));
-        if let Some((_, tell)) = OF_CONNECTION.iter().find(|(name, _)| *name == field.name) {
-            let at = |name: &str| fields.iter().position(|field| field.name == name);
-            let read = |name: &str| at(name).map_or(Value::Absent, |at| session.value(at).into_owned());
-            return row.push((&tell(&self.ends, value, &read)).into());
-        }
+    /// Writes the value of a column.
+    pub(super) fn write(
+        &self,
+        shown: &Shown,
+        fields: &[Field],
+        session: &dyn Session,
+        row: &mut RowWriter<'_>,
+    ) {
         let flow = self.flow;
-        if names_connections(field) {
-            let uid = [id::uid(flow.graph, flow.table, flow.header)];
-            return row.push(Cell::Texts(Texts::Whole(&uid)));
-        }
-        let fuid = |number: u64| {
-            let of = match (number & SHARED_NUMBER != 0, &self.ends.0) {
-                (true, [Cell::Address(orig), _, Cell::Address(resp), _]) => {
-                    let [low, high] = [orig.min(resp), orig.max(resp)];
-                    format!("{low} {high}")
-                }
-                _ => id::uid(flow.graph, flow.table, flow.header),
-            };
-            id::fuid(&of, self.protocol as u64, number)
-        };
-        match value {
-            Value::Unsigned(number) if names_files(field) => row.push(Cell::Text(&fuid(number))),
-            Value::Numbers(list) if names_files(field) => {
-                let fuids: Vec<String> = list.iter().map(|number| fuid(*number)).collect();
-                row.push(Cell::Texts(Texts::Whole(&fuids)));
+        match *shown {
+            Shown::Time => row.push(Cell::Time(self.time)),
+            Shown::Uid => row.text_with(|text| id::push_uid(flow.graph, flow.table, flow.header, text)),
+            Shown::End(end) => row.push(self.ends.0[end]),
+            Shown::Uids => {
+                let uid = [id::uid(flow.graph, flow.table, flow.header)];
+                row.push(Cell::Texts(Texts::Whole(&uid)));
             }
-            other => row.push((&other).into()),
+            Shown::Field(index) => row.push((&session.value(index)).into()),
+            Shown::OfConnection(index, tell) => {
+                let at = |name: &str| fields.iter().position(|field| field.name == name);
+                let read = |name: &str| at(name).map_or(Value::Absent, |at| session.value(at).into_owned());
+                row.push((&tell(&self.ends, session.value(index), &read)).into());
+            }
+            Shown::Files(index) => match session.value(index) {
+                Value::Unsigned(number) => row.push(Cell::Text(&self.fuid(number))),
+                Value::Numbers(list) => {
+                    let fuids: Vec<String> = list.iter().map(|number| self.fuid(*number)).collect();
+                    row.push(Cell::Texts(Texts::Whole(&fuids)));
+                }
+                other => row.push((&other).into()),
+            },
+            Shown::Carrier => row.push(Cell::Text(&proto_name(flow.table_name()))),
+            Shown::Nothing => row.push(Cell::Absent),
+        }
+    }
+}
+
+/// What a column of a row shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shown {
+    /// The time of the session.
+    Time,
+    /// The identifier of the connection.
+    Uid,
+    /// The originator's host (0) or port (1), the responder's host (2) or port (3).
+    End(usize),
+    /// The identifiers of the connections of the row.
+    Uids,
+    /// The field with this index.
+    Field(usize),
+    /// A field that holds numbers of files, as their identifiers.
+    Files(usize),
+    /// A field whose value also depends on the connection.
+    OfConnection(usize, OfConnection),
+    /// The transport protocol.
+    Carrier,
+    /// Nothing: the column is written later, or does not apply.
+    Nothing,
+}
+
+impl Shown {
+    /// What a column of the connection shows. `None`: there is no such column.
+    pub(super) fn of_connection(name: &str) -> Option<Self> {
+        Some(match CONNECTION.iter().position(|column| column.name == name)? {
+            0 => Self::Time,
+            1 => Self::Uid,
+            end => Self::End(end - 2),
+        })
+    }
+
+    /// What the column of a field shows.
+    pub(super) fn of_field(fields: &[Field], index: usize) -> Self {
+        let field = &fields[index];
+        if let Some((_, tell)) = OF_CONNECTION.iter().find(|(name, _)| *name == field.name) {
+            return Self::OfConnection(index, *tell);
+        }
+        match field {
+            _ if names_connections(field) => Self::Uids,
+            _ if names_files(field) => Self::Files(index),
+            _ => Self::Field(index),
         }
     }
 }
@@ -425,126 +478,6 @@ impl<'a> Origin<'a> {
 /// Whether rows of these fields have a column for the transport protocol.
 pub(crate) fn says_carrier(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.column == CARRIER.name)
-}
-
-/// Makes the rows of a log.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowMaker {
-    fields: &'static [Field],
-    /// The log of parts of sessions.
-    parts: Option<&'static PartLog>,
-    /// Rows end with the transport protocol.
-    has_carrier: bool,
-}
-
-impl RowMaker {
-    /// Rows of sessions with these fields.
-    pub fn of_sessions(fields: &'static [Field], has_carrier: bool) -> Self {
-        Self { fields, parts: None, has_carrier }
-    }
-
-    /// Rows of parts of sessions.
-    pub fn of_parts(log: &'static PartLog, has_carrier: bool) -> Self {
-        Self { fields: log.fields, parts: Some(log), has_carrier }
-    }
-
-    fn head(&self) -> &'static [&'static str] {
-        self.parts.map_or(&[], |log| log.head)
-    }
-
-    /// Number of columns.
-    pub fn columns(&self) -> usize {
-        let head = self.parts.map_or(CONNECTION.len(), |log| log.head.len());
-        head + logged(self.fields, self.head()).count() + usize::from(self.has_carrier) + 1
-    }
-
-    /// The index of the column `repeated`.
-    pub fn repeated_at(&self) -> usize {
-        self.columns() - 1 - usize::from(self.has_carrier)
-    }
-
-    /// Whether this makes rows with the same columns.
-    pub fn is_same(&self, other: &RowMaker) -> bool {
-        let parts = |maker: &RowMaker| maker.parts.map(|log| log.name);
-        std::ptr::eq(self.fields, other.fields)
-            && (parts(self), self.has_carrier) == (parts(other), other.has_carrier)
-    }
-
-    /// By column: the bytes of its name.
-    pub fn name_bytes(&self) -> Vec<usize> {
-        let connection = if self.parts.is_some() { &[][..] } else { CONNECTION };
-        let head = connection
-            .iter()
-            .map(|column| column.name.len())
-            .chain(self.head().iter().map(|name| name.len()));
-        let own = logged(self.fields, self.head()).map(|(_, field)| field.column.len());
-        let carrier = self.has_carrier.then_some(CARRIER.name.len());
-        head.chain(own).chain([REPEATED.name.len()]).chain(carrier).collect()
-    }
-
-    /// The fields of sessions whose rows count as equal: those with a shown column, without times and numbers
-    /// of messages.
-    pub fn compared(&self, shown: ColumnMask) -> Vec<usize> {
-        let head =
-            self.columns() - logged(self.fields, self.head()).count() - 1 - usize::from(self.has_carrier);
-        let own = logged(self.fields, self.head()).enumerate();
-        let compared = own.filter(|(at, (_, field))| {
-            let is_time = matches!(field.value_type, ValueType::Time | ValueType::Interval);
-            !is_time && !NUMBERS.contains(&field.column) && shown.contains(head + at)
-        });
-        compared.map(|(_, (index, _))| index).collect()
-    }
-
-    /// Writes the row of a session that has a time and no connection.
-    pub fn write_alone(&self, shown: ColumnMask, session: &dyn Session, row: &mut RowWriter<'_>) {
-        for at in 0..CONNECTION.len() {
-            let time = session.time().filter(|_| at == 0 && shown.contains(at));
-            row.push(time.map_or(Cell::Absent, Cell::Time));
-        }
-        for (at, (index, _)) in logged(self.fields, &[]).enumerate() {
-            let value = session.value(index);
-            row.push(if shown.contains(CONNECTION.len() + at) { (&value).into() } else { Cell::Absent });
-        }
-    }
-
-    /// Writes the row of a session, or of a part. Columns that are not `shown` are absent, and are not
-    /// computed.
-    pub fn write(
-        &self,
-        shown: ColumnMask,
-        origin: &Origin<'_>,
-        session: &dyn Session,
-        row: &mut RowWriter<'_>,
-    ) {
-        let mut at = 0;
-        let mut column = |write: &dyn Fn(&mut RowWriter<'_>)| {
-            match shown.contains(at) {
-                true => write(row),
-                false => row.push(Cell::Absent),
-            }
-            at += 1;
-        };
-        match self.parts {
-            None => (0..CONNECTION.len()).for_each(|own| column(&|row| origin.write(own, row))),
-            Some(log) => log.head.iter().for_each(|name| {
-                let of_connection = CONNECTION.iter().position(|column| column.name == *name);
-                let of_part = || log.fields.iter().position(|field| field.column == *name);
-                match (of_connection, of_part()) {
-                    (Some(own), _) => column(&|row| origin.write(own, row)),
-                    (None, Some(index)) => column(&|row| origin.write_field(log.fields, index, session, row)),
-                    (None, None) => column(&|row| row.push(Cell::Absent)),
-                }
-            }),
-        }
-        for (index, _) in logged(self.fields, self.head()) {
-            column(&|row| origin.write_field(self.fields, index, session, row));
-        }
-        // `repeated` is written once the row is complete.
-        column(&|row| row.push(Cell::Absent));
-        if self.has_carrier {
-            column(&|row| row.push(Cell::Text(&proto_name(origin.flow.table_name()))));
-        }
-    }
 }
 
 /// The parts of a session, each with what its row shares with others.

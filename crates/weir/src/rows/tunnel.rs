@@ -1,9 +1,11 @@
 //! Rows of tunnels, with the columns of Zeek's tunnel.log
 //! (<https://docs.zeek.org/en/master/scripts/base/frameworks/tunnels/main.zeek.html>).
 
+use super::row_maker::RowMaker;
 use super::session::Log;
 use crate::flow::tunnel_names::TunnelNames;
 use std::any::Any;
+use std::sync::LazyLock;
 use weir_engine::tunnels::Tunnel;
 use weir_packet::{Column, Timestamp, Value, ValueType};
 use weir_sessions::{Field, Session};
@@ -13,7 +15,7 @@ const fn field(column: &'static str, value_type: ValueType, doc: &'static str) -
 }
 
 /// The columns of a row, behind those of its connection.
-pub(crate) const FIELDS: &[Field] = &[
+const FIELDS: &[Field] = &[
     field("tunnel_type", ValueType::Text, "kind of tunnel, with Zeek's name: `Tunnel::VXLAN`"),
     field(
         "action",
@@ -22,6 +24,9 @@ pub(crate) const FIELDS: &[Field] = &[
     ),
     field("connections", ValueType::Unsigned, "connections that began inside; with `Tunnel::CLOSE`"),
 ];
+
+/// Makes their rows.
+pub(crate) static ROWS: LazyLock<RowMaker> = LazyLock::new(|| RowMaker::of_sessions(FIELDS, false));
 
 /// All columns of a row about a tunnel.
 pub fn tunnel_columns() -> Vec<Column> {

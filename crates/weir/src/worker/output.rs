@@ -16,7 +16,8 @@ use crate::rows::events::EventRows;
 use crate::rows::format_packet::Path;
 use crate::rows::odd::{self, OddRow};
 use crate::rows::packet::{FRAME, PACKET_COLUMNS, PacketRows};
-use crate::rows::session::{self, RowMaker};
+use crate::rows::row_maker::{RowMaker, RowMakers};
+use crate::rows::session;
 use crate::rows::shape::{Notes, Shape};
 use crate::rows::tunnel::{self, TunnelRow};
 use std::borrow::Cow;
@@ -34,7 +35,7 @@ use weir_engine::subscriber::{
 use weir_ir::abi::Program;
 use weir_lang::model::Stack;
 use weir_packet::{Batch, PacketMeta, RowWriter};
-use weir_sessions::{Field, ProtocolSet, Session, SessionRegistry};
+use weir_sessions::{ProtocolSet, Session, SessionRegistry};
 
 /// Makes items of packets, in the questions' shapes.
 #[derive(Debug)]
@@ -52,6 +53,8 @@ pub struct Presenter {
     pub has_packets: Vec<bool>,
     /// The registry of the protocols' numbers.
     pub registry: Arc<SessionRegistry>,
+    /// What makes the rows of its logs.
+    pub(crate) makers: RowMakers,
     /// For each question: the key of its packets.
     pub keys: Vec<Option<PlacedKey>>,
     /// For each question: what the question loses.
@@ -293,12 +296,11 @@ impl Collector {
         flow: &FlowView<'_>,
         session: &dyn Session,
     ) -> bool {
-        let fields = self.presenter.registry.protocol(place.protocol).fields;
-        let shape = self.presenter.shapes[place.question];
-        let has_carrier = shape.carrier && !session::says_carrier(fields);
-        let maker = RowMaker::of_sessions(fields, has_carrier);
+        let presenter = Arc::clone(&self.presenter);
+        let (shape, registry) = (&presenter.shapes[place.question], &presenter.registry);
+        let maker = presenter.makers.of_sessions(registry, place.protocol, shape.carrier);
         let columns = maker.columns();
-        self.limited_row(place, flow, &maker, session, |yields, is_undisturbed| {
+        self.limited_row(place, flow, maker, session, |yields, is_undisturbed| {
             if same_as.filter(|_| is_undisturbed).is_some_and(|from| yields.add_row_of(place, from, columns))
             {
                 return;
@@ -318,14 +320,14 @@ impl Collector {
             first: flow.first_time(),
         });
         let notes = flow.odd.iter().copied().chain(limited).map(OddRow);
-        self.noted_rows(place, flow, odd::FIELDS, notes);
+        self.noted_rows(place, flow, &odd::ROWS, notes);
     }
 
     /// Adds the rows of the tunnels that a connection that has ended was.
     fn tunnel_rows(&mut self, place: RowPlace, flow: &FlowView<'_>) {
         let names = self.places[flow.table.index()].tunnels.clone();
         let notes = flow.tunnels.iter().flat_map(|tunnel| TunnelRow::both(&names, tunnel, flow.last_time()));
-        self.noted_rows(place, flow, tunnel::FIELDS, notes);
+        self.noted_rows(place, flow, &tunnel::ROWS, notes);
     }
 
     /// Adds the rows of what was noted about a connection that has ended.
@@ -333,16 +335,15 @@ impl Collector {
         &mut self,
         place: RowPlace,
         flow: &FlowView<'_>,
-        fields: &'static [Field],
+        maker: &RowMaker,
         notes: impl Iterator<Item = N>,
     ) {
-        let maker = RowMaker::of_sessions(fields, false);
         for note in notes {
             if self.is_counted(place.question) {
                 continue;
             }
             let columns = self.presenter.shapes[place.question].columns;
-            self.limited_row(place, flow, &maker, &note, |yields, _| {
+            self.limited_row(place, flow, maker, &note, |yields, _| {
                 let origin = session::Origin::of(flow, 0, &note);
                 let mut row = yields.add_row(place, maker.columns());
                 maker.write(columns, &origin, &note, &mut row);
@@ -561,9 +562,8 @@ impl Subscriber for Collector {
         let place = RowPlace { order, question, protocol, packet };
         let presenter = Arc::clone(&self.presenter);
         let (shape, registry) = (presenter.shapes[question], &presenter.registry);
-        let carrier = |fields: &[Field]| shape.carrier && !session::says_carrier(fields);
         if let Some(log) = shape.parts {
-            let maker = RowMaker::of_parts(log, carrier(log.fields));
+            let Some(maker) = presenter.makers.of_parts(registry, log, shape.carrier) else { return };
             for (origin, part) in session::parts(flow, (registry, protocol), &**session, log) {
                 if self.is_counted(question) {
                     continue;
@@ -573,7 +573,7 @@ impl Subscriber for Collector {
                     maker.write(shape.columns, &origin, &*part, &mut row.add());
                     self.push(order, question, Item::Part(protocol, row, part));
                 } else {
-                    self.limited_row(place, flow, &maker, &*part, |yields, _| {
+                    self.limited_row(place, flow, maker, &*part, |yields, _| {
                         let mut row = yields.add_row(place, maker.columns());
                         maker.write(shape.columns, &origin, &*part, &mut row);
                     });
@@ -616,7 +616,7 @@ impl Subscriber for Collector {
         for (question, shape) in asked.filter(|(_, shape)| shape.notes == Some(Notes::Odd { others: true })) {
             for odd in odd {
                 if !self.is_counted(question) {
-                    let maker = RowMaker::of_sessions(odd::FIELDS, false);
+                    let maker = &odd::ROWS;
                     let mut row = self.yielded.add_row(RowPlace::of(order, question), maker.columns());
                     maker.write_alone(shape.columns, &OddRow(*odd), &mut row);
                 }

@@ -9,6 +9,7 @@ use crate::handlers::question_worker::{MakeQuestionWorker, QuestionWorker};
 use crate::items::yields::Yields;
 use crate::outcome::Outcome;
 use crate::rows::events::EventRows;
+use crate::rows::row_maker::RowMakers;
 use crate::rows::shape::Shape;
 use std::sync::Arc;
 use weir_compile::PacketValue;
@@ -56,6 +57,7 @@ impl WorkerParts {
                 .collect(),
             is_asked: compiled.plan.questions.iter().map(|question| question.want != Want::Nothing).collect(),
             registry: Arc::clone(registry),
+            makers: RowMakers::of(registry),
             keys: compiled
                 .keys
                 .iter()

@@ -5,7 +5,7 @@
 
 use crate::flow::record::ColumnMask;
 use crate::items::yields::{RowPlace, Yields};
-use crate::rows::session::RowMaker;
+use crate::rows::row_maker::RowMaker;
 use std::collections::VecDeque;
 use weir_engine::FlowRef;
 use weir_engine::question_losses::QuestionLosses;
@@ -33,8 +33,6 @@ pub struct RowLimit {
     questions: Vec<Option<Spender>>,
     /// Number of questions so far.
     numbered: usize,
-    /// For each kind of rows so far: see [`RowMaker::name_bytes`].
-    names: Vec<(RowMaker, Vec<usize>)>,
     /// The last rows of connections that owe all they may owe, the oldest one first; they are paid for.
     held: VecDeque<HeldRow>,
     /// A held row was released since the last question.
@@ -134,7 +132,7 @@ impl RowLimit {
     ) -> bool {
         let Some(batch) = yields.last_row(place) else { return true };
         // Braces, the end of the line, and the name of the log.
-        let bytes = 16 + batch.last_row_json_bytes(name_bytes(&mut self.names, maker));
+        let bytes = 16 + batch.last_row_json_bytes(&maker.name_bytes);
         let earned = self.earned;
         let Spender { account, spent } = self.spender(place.question);
         *spent = (*spent).max(earned.saturating_sub(RESERVE_BYTES));
@@ -158,8 +156,8 @@ impl RowLimit {
             self.release(oldest, place.order, yields);
         }
         let value = |field: usize| (field, session.value(field).into_owned());
-        let values = maker.compared(shown).into_iter().map(value).collect();
-        let repeated_at = maker.repeated_at();
+        let values = maker.compared(shown).map(value).collect();
+        let repeated_at = maker.repeated_at;
         let Payer { flow, now: since_ns, .. } = payer;
         self.held.push_back(HeldRow { flow, place, row, values, repeated_at, repeated: 1, since_ns });
         false
@@ -211,13 +209,4 @@ impl RowLimit {
             writer.push(if is_repeated { Cell::Unsigned(repeated) } else { cell });
         }
     }
-}
-
-/// See [`RowMaker::name_bytes`].
-fn name_bytes<'a>(known: &'a mut Vec<(RowMaker, Vec<usize>)>, maker: &RowMaker) -> &'a [usize] {
-    let at = known.iter().position(|(other, _)| other.is_same(maker)).unwrap_or_else(|| {
-        known.push((*maker, maker.name_bytes()));
-        known.len() - 1
-    });
-    &known[at].1
 }
