@@ -69,7 +69,7 @@ fn tests(variables: &[(&str, &str)]) -> Result {
     }
     let status = child.wait().map_err(said("cargo test"))?;
     TIMES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).append(&mut reader.times);
-    write(target()?.join("ci/tests.txt"), &listed())?;
+    write(target()?.join("ci/tests.txt"), listed())?;
     if status.success() { Ok(()) } else { Err(format!("cargo test: {status}")) }
 }
 
