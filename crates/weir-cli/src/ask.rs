@@ -4,13 +4,15 @@ use crate::metrics::{self, Published, Readers};
 use crate::monitor::Monitor;
 use crate::progress::Progress;
 use crate::reload::{self, Reload};
+use crate::sandbox::{self, Needs};
 use crate::shutdown::Shutdown;
 use crate::signals::{self, Hangup};
-use crate::{sandbox, shortage, terminal};
+use crate::{shortage, terminal};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+use weir::link::Loader;
 use weir::{Outcome, Watch};
 use weir_questions::Input;
 use weir_questions::local_users;
@@ -116,22 +118,30 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     run.compile()?;
     let hangup = if reload.is_some() { Hangup::Reloads } else { Hangup::Ends };
     let has_control = socket.is_some() || door.is_some();
+    let mut needs = Needs::of(input, specs, socket);
+    if let Some(recorder) = recorder {
+        needs.writes(recorder.writable()?);
+    }
+    needs.writes(api.as_ref().and_then(ApiParams::directory));
+    if recorder.is_some() || door.is_some() || reload.is_some() {
+        needs.connects();
+    }
+    reload.iter().for_each(|reload| needs.reads_beside(Path::new(&reload.file)));
+    // Threads have the rights of the one that starts them, so threads come later. Only sockets of links need
+    // rights to be opened.
+    let is_link = !input.interface.is_empty();
+    if !is_link {
+        sandbox::enter(input, &needs, &Loader::default())?;
+    }
     let mut captures = run.open(has_control, &signals::install(hangup)?)?;
-    // Only sockets of links need rights. Threads have the rights of the one that starts them, so threads come
-    // later.
-    if !input.interface.is_empty() {
-        let mut writable = sandbox::writable(input, specs, socket);
-        if let Some(recorder) = recorder {
-            writable.extend(recorder.writable()?);
-        }
-        writable.extend(api.as_ref().and_then(ApiParams::directory));
+    if is_link {
         // Also a question that ends changes the filters of the others.
         let has_ends = specs.len() > 1 && specs.iter().any(|spec| spec.limit.is_some());
         let can_change = socket.is_some() || reload.is_some() || has_ends;
         if !can_change || recorder.is_some() {
             captures.fix();
         }
-        sandbox::enter(input, &writable, captures.loader())?;
+        sandbox::enter(input, &needs, captures.loader())?;
         run.start_clock()?;
     }
     let recording = match (recorder, &asking) {

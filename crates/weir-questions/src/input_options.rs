@@ -71,6 +71,10 @@ options! {
             /// Let the run write files below this directory, too, for questions that are added later. May be
             /// given several times. Default: only the directories of the outputs
             write_to: Vec<PathBuf>, shown("DIR"), of_command();
+            /// Let the run read files below this directory, too, for questions that are added later: rules,
+            /// scripts, lists. May be given several times. Default: only the captures and the files of the
+            /// questions
+            read_from: Vec<PathBuf>, shown("DIR"), of_command();
             /// Keep the rights of the start: capabilities, calls of the system, and files
             no_sandbox: bool, of_command();
         }

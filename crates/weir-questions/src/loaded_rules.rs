@@ -98,8 +98,7 @@ fn files_of(paths: &[String]) -> Result<Vec<PathBuf>, Failure> {
             files.push(path);
             continue;
         }
-        let entries =
-            std::fs::read_dir(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        let entries = std::fs::read_dir(&path).map_err(|error| Failure::reading(path.display(), &error))?;
         let mut within: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         within.retain(|file| file.extension().is_some_and(|end| end == "rules"));
         within.sort();

@@ -114,4 +114,5 @@ pub use weir_macros::subscribe;
 pub use weir_match as patterns;
 pub use weir_memory::Counted;
 pub use weir_packet as packet;
+pub use weir_sandbox as sandbox;
 pub use weir_sessions as sessions;

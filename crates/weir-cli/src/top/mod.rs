@@ -22,7 +22,7 @@ mod view;
 
 use crate::ask::{self, Finished};
 use crate::metrics::{self, Readers};
-use crate::sandbox;
+use crate::sandbox::{self, Needs};
 use crate::shutdown::Shutdown;
 use crate::signals::{self, Hangup};
 use crate::terminal;
@@ -37,6 +37,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use traffic::Traffic;
+use weir::link::Loader;
 use weir::{Subscription, Watch};
 use weir_questions::Input;
 use weir_questions::Stdout;
@@ -71,13 +72,17 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     let shown = live::subscribe(&mut run, filter, &traffic)?;
     run.compile()?;
     local_users::begin(&input.allow_user, input.group_read);
-    let captures = open(&run)?;
+    let mut needs = Needs::of(input, &[], None);
+    // Recordings.
+    needs.writes([PathBuf::from(".")]);
     // Threads have the rights of the one that starts them, so threads come later.
-    if !input.interface.is_empty() {
-        let mut places = sandbox::writable(input, &[], None);
-        // Recordings.
-        places.push(PathBuf::from("."));
-        sandbox::enter(input, &places, captures.loader())?;
+    let is_link = !input.interface.is_empty();
+    if !is_link {
+        sandbox::enter(input, &needs, &Loader::default())?;
+    }
+    let captures = open(&run)?;
+    if is_link {
+        sandbox::enter(input, &needs, captures.loader())?;
     }
     let published = metrics::publish(Readers::of(input), &[], &watch, &set.totals)?;
     let leaving = Leaving::of(captures.ender());

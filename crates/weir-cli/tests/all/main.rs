@@ -4,7 +4,7 @@
 mod cli;
 #[cfg(feature = "kafka")]
 mod kafka;
-mod links;
+pub(crate) mod links;
 mod memory;
 #[cfg(feature = "otlp")]
 mod otlp;

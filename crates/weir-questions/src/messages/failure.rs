@@ -1,7 +1,7 @@
 //! Errors and their messages.
 
+use super::file_bounds;
 use super::listener::{Level, Message};
-use super::write_bounds;
 use std::fmt;
 use std::io;
 use weir::lang::diag::Diagnostics;
@@ -33,7 +33,7 @@ pub fn of_writing(error: &io::Error) -> String {
         io::ErrorKind::FileTooLarge => {
             format!("{error}: divide the output with --rotate; nothing more is written here")
         }
-        io::ErrorKind::PermissionDenied => format!("{error}{}", write_bounds::remedy()),
+        io::ErrorKind::PermissionDenied => format!("{error}{}", file_bounds::remedy_of_writing()),
         _ => error.to_string(),
     }
 }
@@ -68,6 +68,11 @@ impl Failure {
             io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
             _ => Failure::Message(format!("{name}: {}", of_writing(error))),
         }
+    }
+
+    /// A failure to read a file of this name.
+    pub fn reading(name: impl fmt::Display, error: &io::Error) -> Self {
+        Failure::Message(format!("{name}: {error}{}", file_bounds::remedy_of_reading(error)))
     }
 
     /// The same failure, with the name of the question that it belongs to.

@@ -34,9 +34,9 @@ macro_rules! inform {
 }
 
 pub(crate) mod failure;
+pub(crate) mod file_bounds;
 pub(crate) mod listener;
-pub(crate) mod write_bounds;
 
 pub use failure::Failure;
+pub use file_bounds::set as set_writable;
 pub use listener::{Level, Listener, Message};
-pub use write_bounds::set as set_writable;

@@ -103,7 +103,7 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
         true => Err(io::Error::other("it is no regular file, and cannot be read again")),
         false => std::fs::read(path).and_then(weir::lang::text_of),
     };
-    text.map_err(|e| Failure::new(format!("{}: {e}", path.display())))
+    text.map_err(|error| Failure::reading(path.display(), &error))
 }
 
 /// Rejects a filter among the files (`-r` takes all words), and standard input named twice.
@@ -124,8 +124,6 @@ pub fn check_files(input: &Input, compiler: &Compiler) -> Result<(), Failure> {
         ("--hardware-time", input.hardware_time),
         ("--dpdk-eal", input.dpdk_eal.is_some()),
         ("--user", input.user.is_some()),
-        ("--no-sandbox", input.no_sandbox),
-        ("--write-to", !input.write_to.is_empty()),
     ];
     if input.hardware_time && input.method == "af_xdp" {
         return Err(Failure::new("--hardware-time is for --method af_packet".to_string()));

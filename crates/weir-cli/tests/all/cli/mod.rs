@@ -24,6 +24,7 @@ mod outputs;
 mod private;
 mod questions;
 mod records;
+mod rights;
 mod rotation;
 mod row_limits;
 mod rules;

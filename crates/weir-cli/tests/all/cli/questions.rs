@@ -133,25 +133,16 @@ fn options_of_run() -> Vec<(String, &'static str)> {
         "ignore-context" => "vlan.id",
         "add-context" => "gtp.teid",
         "decode-as" => "tcp.port == 8443: tls",
-        "bpf" | "dedup" | "stats" | "monitor" | "group-read" => "",
+        "bpf" | "dedup" | "stats" | "monitor" | "group-read" | "no-sandbox" => "",
+        "read-from" | "write-to" => "/tmp",
         "metrics" => ":0",
         "allow-user" => "65534",
         "control" => "",
         other => panic!("a value for --{other} of `weir run`"),
     };
     // Messages belong to the terminal, a run that follows a file does not end, and the test has no interface.
-    let of_links = [
-        "interface",
-        "method",
-        "buffer",
-        "no-promiscuous",
-        "mirror",
-        "hardware-time",
-        "dpdk-eal",
-        "user",
-        "write-to",
-        "no-sandbox",
-    ];
+    let of_links =
+        ["interface", "method", "buffer", "no-promiscuous", "mirror", "hardware-time", "dpdk-eal", "user"];
     // Tested where they are: a collector needs a feature, and times need a recorder.
     let of_others = ["otlp", "otlp-interval", "from", "to"];
     let is_left_out = |name: &str| {

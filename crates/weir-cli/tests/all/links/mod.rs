@@ -19,7 +19,7 @@ mod recorder_api;
 mod recorder_page;
 
 mod servers;
-mod service;
+pub(crate) mod service;
 mod watching;
 
 use std::fs;

@@ -1,0 +1,382 @@
+//! The calls of the system that remain (seccomp): a list of those that Weir makes, on the processor's own
+//! calling convention. All others fail with EPERM.
+
+use libc as c;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+use std::error::Error;
+
+/// Calls that need no condition: memory, threads, time, files by the rights of the thread, sockets that are
+/// there.
+const PLAIN: &[i64] = &[
+    // Memory.
+    c::SYS_munmap,
+    c::SYS_mremap,
+    c::SYS_madvise,
+    c::SYS_brk,
+    c::SYS_msync,
+    c::SYS_mlock,
+    c::SYS_mlock2,
+    c::SYS_munlock,
+    c::SYS_mincore,
+    c::SYS_membarrier,
+    c::SYS_memfd_create,
+    c::SYS_mbind,
+    c::SYS_get_mempolicy,
+    c::SYS_set_mempolicy,
+    // Threads, and signals within the process.
+    c::SYS_exit,
+    c::SYS_exit_group,
+    c::SYS_futex,
+    c::SYS_get_robust_list,
+    c::SYS_set_robust_list,
+    c::SYS_set_tid_address,
+    c::SYS_restart_syscall,
+    c::SYS_rseq,
+    c::SYS_sched_yield,
+    c::SYS_sched_getaffinity,
+    c::SYS_sched_setaffinity,
+    c::SYS_sched_getparam,
+    c::SYS_sched_getscheduler,
+    c::SYS_sched_get_priority_max,
+    c::SYS_sched_get_priority_min,
+    c::SYS_getpriority,
+    c::SYS_setpriority,
+    c::SYS_getcpu,
+    c::SYS_tgkill,
+    c::SYS_rt_sigaction,
+    c::SYS_rt_sigpending,
+    c::SYS_rt_sigprocmask,
+    c::SYS_rt_sigreturn,
+    c::SYS_rt_sigsuspend,
+    c::SYS_rt_sigtimedwait,
+    c::SYS_sigaltstack,
+    // What the process is.
+    c::SYS_capget,
+    c::SYS_capset,
+    c::SYS_getegid,
+    c::SYS_geteuid,
+    c::SYS_getgid,
+    c::SYS_getgroups,
+    c::SYS_getpid,
+    c::SYS_getppid,
+    c::SYS_getpgid,
+    c::SYS_getresgid,
+    c::SYS_getresuid,
+    c::SYS_getrusage,
+    c::SYS_getsid,
+    c::SYS_gettid,
+    c::SYS_getuid,
+    c::SYS_prctl,
+    c::SYS_prlimit64,
+    c::SYS_seccomp,
+    c::SYS_sysinfo,
+    c::SYS_times,
+    c::SYS_umask,
+    c::SYS_uname,
+    c::SYS_getrandom,
+    // Time, and waiting.
+    c::SYS_clock_getres,
+    c::SYS_clock_gettime,
+    c::SYS_clock_nanosleep,
+    c::SYS_gettimeofday,
+    c::SYS_nanosleep,
+    c::SYS_timer_create,
+    c::SYS_timer_delete,
+    c::SYS_timer_settime,
+    c::SYS_timerfd_create,
+    c::SYS_timerfd_gettime,
+    c::SYS_timerfd_settime,
+    c::SYS_epoll_create1,
+    c::SYS_epoll_ctl,
+    c::SYS_epoll_pwait,
+    c::SYS_epoll_pwait2,
+    c::SYS_eventfd2,
+    c::SYS_ppoll,
+    c::SYS_pselect6,
+    // Files.
+    c::SYS_chdir,
+    c::SYS_close,
+    c::SYS_close_range,
+    c::SYS_copy_file_range,
+    c::SYS_dup,
+    c::SYS_dup3,
+    c::SYS_faccessat,
+    c::SYS_faccessat2,
+    c::SYS_fadvise64,
+    c::SYS_fallocate,
+    c::SYS_fchdir,
+    c::SYS_fchmod,
+    c::SYS_fchmodat,
+    c::SYS_fchown,
+    c::SYS_fchownat,
+    c::SYS_fcntl,
+    c::SYS_fdatasync,
+    c::SYS_flock,
+    c::SYS_fstat,
+    c::SYS_fstatfs,
+    c::SYS_fsync,
+    c::SYS_ftruncate,
+    c::SYS_getcwd,
+    c::SYS_getdents64,
+    c::SYS_inotify_add_watch,
+    c::SYS_inotify_init1,
+    c::SYS_inotify_rm_watch,
+    c::SYS_linkat,
+    c::SYS_lseek,
+    c::SYS_mkdirat,
+    c::SYS_newfstatat,
+    c::SYS_openat,
+    c::SYS_openat2,
+    c::SYS_pipe2,
+    c::SYS_pread64,
+    c::SYS_preadv,
+    c::SYS_preadv2,
+    c::SYS_pwrite64,
+    c::SYS_pwritev,
+    c::SYS_pwritev2,
+    c::SYS_read,
+    c::SYS_readahead,
+    c::SYS_readlinkat,
+    c::SYS_readv,
+    c::SYS_renameat,
+    c::SYS_renameat2,
+    c::SYS_sendfile,
+    c::SYS_splice,
+    c::SYS_statfs,
+    c::SYS_statx,
+    c::SYS_symlinkat,
+    c::SYS_sync_file_range,
+    c::SYS_syncfs,
+    c::SYS_tee,
+    c::SYS_truncate,
+    c::SYS_unlinkat,
+    c::SYS_utimensat,
+    c::SYS_write,
+    c::SYS_writev,
+    // Sockets.
+    c::SYS_accept,
+    c::SYS_accept4,
+    c::SYS_bind,
+    c::SYS_connect,
+    c::SYS_getpeername,
+    c::SYS_getsockname,
+    c::SYS_getsockopt,
+    c::SYS_listen,
+    c::SYS_recvfrom,
+    c::SYS_recvmmsg,
+    c::SYS_recvmsg,
+    c::SYS_sendmmsg,
+    c::SYS_sendmsg,
+    c::SYS_sendto,
+    c::SYS_shutdown,
+    c::SYS_socketpair,
+];
+
+/// Older forms of the same calls, which only this processor has.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[i64] = &[
+    c::SYS_access,
+    c::SYS_alarm,
+    c::SYS_arch_prctl,
+    c::SYS_chmod,
+    c::SYS_chown,
+    c::SYS_creat,
+    c::SYS_dup2,
+    c::SYS_epoll_create,
+    c::SYS_epoll_wait,
+    c::SYS_eventfd,
+    c::SYS_getdents,
+    c::SYS_getpgrp,
+    c::SYS_getrlimit,
+    c::SYS_inotify_init,
+    c::SYS_link,
+    c::SYS_lstat,
+    c::SYS_mkdir,
+    c::SYS_open,
+    c::SYS_pipe,
+    c::SYS_poll,
+    c::SYS_readlink,
+    c::SYS_rename,
+    c::SYS_rmdir,
+    c::SYS_select,
+    c::SYS_stat,
+    c::SYS_symlink,
+    c::SYS_time,
+    c::SYS_unlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[i64] = &[];
+
+/// Requests to devices and sockets: of terminals (never `TIOCSTI` and `TIOCLINUX`, which type for another
+/// program), of descriptors, and questions about interfaces. Of `SIOCETHTOOL` the kernel lets only a process
+/// with CAP_NET_ADMIN change anything.
+const REQUESTS: &[u64] = &[
+    c::TCGETS,
+    c::TCGETS2,
+    c::TCSETS,
+    c::TCSETS2,
+    c::TCSETSF,
+    c::TCSETSF2,
+    c::TCSETSW,
+    c::TCSETSW2,
+    c::TCFLSH,
+    c::TIOCGWINSZ,
+    c::TIOCGPGRP,
+    c::TIOCOUTQ,
+    c::FIOCLEX,
+    c::FIONCLEX,
+    c::FIONBIO,
+    c::FIONREAD,
+    c::SIOCGIFCONF,
+    c::SIOCGIFNAME,
+    c::SIOCGIFINDEX,
+    c::SIOCGIFFLAGS,
+    c::SIOCGIFHWADDR,
+    c::SIOCGIFMTU,
+    SIOCETHTOOL,
+];
+
+/// linux/sockios.h.
+const SIOCETHTOOL: u64 = 0x8946;
+
+/// Commands of `bpf` that read and change maps: lookup, update, delete, next key, lookup and delete
+/// (linux/bpf.h).
+const OF_MAPS: [u64; 5] = [1, 2, 3, 4, 21];
+
+/// The calls of the system that a thread, or a process, may still make.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Calls {
+    /// Sockets that it can still make. What it has remains.
+    pub sockets: Sockets,
+    /// It may load programs into the kernel, as far as its capabilities permit.
+    pub loads_programs: bool,
+    /// It may read and change maps of such programs.
+    pub uses_maps: bool,
+    /// Drivers of devices run in this process: all requests to devices, and other calls that drivers make.
+    pub has_drivers: bool,
+}
+
+/// Sockets that can be made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sockets {
+    /// None.
+    #[default]
+    None,
+    /// Those that ask the kernel about interfaces and connections: UDP of IPv4, and netlink.
+    Queries,
+    /// Also TCP, UDP, and sockets in files. Never those that see packets (AF_PACKET, AF_XDP, raw ones).
+    Network,
+}
+
+/// For each call: it remains if one of the rules holds, or if there is no rule.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+type Made<T> = Result<T, Box<dyn Error>>;
+
+impl Calls {
+    /// Restricts this thread, and those that it starts from now on. The thread has given up new rights
+    /// ([`Limits::enter`](crate::Limits::enter)), or is root.
+    ///
+    /// # Errors
+    /// The kernel has no seccomp.
+    pub fn restrict_thread(&self) -> Made<()> {
+        for program in self.programs()? {
+            seccompiler::apply_filter(&program)?;
+        }
+        Ok(())
+    }
+
+    /// Restricts all threads of the process.
+    ///
+    /// # Errors
+    /// The kernel has no seccomp; another thread is restricted otherwise.
+    pub fn restrict_process(&self) -> Made<()> {
+        for program in self.programs()? {
+            seccompiler::apply_filter_all_threads(&program)?;
+        }
+        Ok(())
+    }
+
+    fn programs(&self) -> Made<[BpfProgram; 2]> {
+        Ok([program(self.rules()?, c::EPERM, true)?, without_clone3()?])
+    }
+
+    fn rules(&self) -> Made<Rules> {
+        let mut rules: Rules = PLAIN.iter().chain(OLDER).map(|&call| (call, vec![])).collect();
+        let both = |first, second| -> Made<SeccompRule> { Ok(SeccompRule::new(vec![first, second])?) };
+        let one = |condition| -> Made<SeccompRule> { Ok(SeccompRule::new(vec![condition])?) };
+        // Threads, no processes.
+        let thread = u64::from(c::CLONE_THREAD.unsigned_abs());
+        rules.insert(c::SYS_clone, vec![one(condition(0, Is::MaskedEq(thread), thread)?)?]);
+        // Memory is never written and executed at the same time.
+        let [write, execute] = [c::PROT_WRITE, c::PROT_EXEC].map(|bit| u64::from(bit.unsigned_abs()));
+        for call in [c::SYS_mmap, c::SYS_mprotect] {
+            let without = |bit| one(condition(2, Is::MaskedEq(bit), 0)?);
+            rules.insert(call, vec![without(write)?, without(execute)?]);
+        }
+        // A socket that sees packets stays where it is: other ports of the machine are closed to it.
+        let [packet, member] = [c::SOL_PACKET, c::PACKET_ADD_MEMBERSHIP].map(|number| number as u64);
+        let others = vec![one(condition(1, Is::Ne, packet)?)?, one(condition(2, Is::Ne, member)?)?];
+        rules.insert(c::SYS_setsockopt, others);
+        let requests = REQUESTS.iter().map(|request| one(condition(1, Is::Eq, *request)?));
+        rules.insert(c::SYS_ioctl, requests.collect::<Made<_>>()?);
+        let family = |family: c::c_int| condition(0, Is::Eq, u64::from(family.unsigned_abs()));
+        // Without flags: SOCK_NONBLOCK and SOCK_CLOEXEC.
+        let kind = |kind: c::c_int| condition(1, Is::MaskedEq(0xff), u64::from(kind.unsigned_abs()));
+        let mut sockets = vec![];
+        if self.sockets != Sockets::None {
+            sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_DGRAM)?)?);
+            sockets.push(one(family(c::AF_NETLINK)?)?);
+        }
+        if self.sockets == Sockets::Network {
+            sockets.push(one(family(c::AF_UNIX)?)?);
+            sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_STREAM)?)?);
+            sockets.push(both(family(c::AF_INET6)?, kind(c::SOCK_STREAM)?)?);
+            sockets.push(both(family(c::AF_INET6)?, kind(c::SOCK_DGRAM)?)?);
+        }
+        if !sockets.is_empty() {
+            rules.insert(c::SYS_socket, sockets);
+        }
+        if self.loads_programs {
+            rules.insert(c::SYS_bpf, vec![]);
+        } else if self.uses_maps {
+            let commands = OF_MAPS.iter().map(|command| one(condition(0, Is::Eq, *command)?));
+            rules.insert(c::SYS_bpf, commands.collect::<Made<_>>()?);
+        }
+        if self.has_drivers {
+            rules.extend(
+                [c::SYS_ioctl, c::SYS_move_pages, c::SYS_sched_setscheduler].map(|call| (call, vec![])),
+            );
+            #[cfg(target_arch = "x86_64")]
+            rules.extend([c::SYS_ioperm, c::SYS_iopl].map(|call| (call, vec![])));
+        }
+        Ok(rules)
+    }
+}
+
+/// A condition on the lower 32 bits of an argument: the kernel takes these arguments as numbers of 32 bits.
+fn condition(argument: u8, is: Is, value: u64) -> Made<SeccompCondition> {
+    Ok(SeccompCondition::new(argument, Length::Dword, is, value)?)
+}
+
+/// Answers as if the kernel had no `clone3`, whose flags are in memory, where a filter cannot read them. The
+/// C library then makes threads with `clone`.
+fn without_clone3() -> Made<BpfProgram> {
+    program(Rules::from([(c::SYS_clone3, vec![])]), c::ENOSYS, false)
+}
+
+/// A program that answers with an error: all calls but these if they are `permitted`, else these. Calls of
+/// another calling convention end the process: those of 32 bits. Numbers of x32 are in no list.
+fn program(rules: Rules, error: c::c_int, permitted: bool) -> Made<BpfProgram> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    let refuse = SeccompAction::Errno(error.unsigned_abs());
+    let [others, these] = match permitted {
+        true => [refuse, SeccompAction::Allow],
+        false => [SeccompAction::Allow, refuse],
+    };
+    Ok(SeccompFilter::new(rules, others, these, arch)?.try_into()?)
+}

@@ -1,0 +1,55 @@
+//! The user and the capabilities of a thread.
+
+use rustix::process::{Gid, Uid};
+use rustix::thread::{self, CapabilitySet, CapabilitySets};
+use std::error::Error;
+use std::io;
+
+type Done = Result<(), Box<dyn Error>>;
+
+pub(crate) fn become_user((uid, gid): (Uid, Gid)) -> io::Result<()> {
+    thread::set_thread_groups(&[gid])?;
+    thread::set_thread_res_gid(gid, gid, gid)?;
+    Ok(thread::set_thread_res_uid(uid, uid, uid)?)
+}
+
+pub(crate) fn keep_for_another_user() -> Done {
+    Ok(thread::set_keep_capabilities(true)?)
+}
+
+/// Removes all capabilities from those that programs of this process could get. Needs CAP_SETPCAP, which only
+/// root has.
+pub(crate) fn forget_capabilities() -> Done {
+    thread::clear_ambient_capability_set()?;
+    if !thread::capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
+        return Ok(());
+    }
+    for capability in CapabilitySet::all().iter() {
+        // The kernel may not know a newer one.
+        let _ = thread::remove_capability_from_bounding_set(capability);
+    }
+    Ok(())
+}
+
+/// Gives up all other capabilities.
+pub(crate) fn keep_capabilities(kept: CapabilitySet) -> Done {
+    let permitted = thread::capabilities(None)?.permitted & kept;
+    let inheritable = CapabilitySet::empty();
+    Ok(thread::set_capabilities(None, CapabilitySets { effective: permitted, permitted, inheritable })?)
+}
+
+/// Programs with more rights are of no use from now on.
+pub(crate) fn forbid_new_rights() -> Done {
+    Ok(thread::set_no_new_privs(true)?)
+}
+
+/// Whether the kernel lets a process read and change maps that it has, without rights (Linux 5.19).
+pub fn has_free_maps() -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse::<u32>());
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 19),
+        _ => false,
+    }
+}

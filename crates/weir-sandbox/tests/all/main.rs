@@ -1,0 +1,178 @@
+//! Code inside the limits tries what a parser's bug would try. Each refusal is by the mechanism that is meant
+//! to refuse: EPERM is seccomp's answer, EACCES that of Landlock.
+
+mod attempts;
+
+use attempts::{Attempt, Raw, errno_of};
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use weir_sandbox::{Calls, CapabilitySet, Files, Gid, Limits, Sockets, Uid};
+
+/// Runs in a thread of its own: limits cannot be left.
+fn within<T: Send + 'static>(limits: Limits, calls: Calls, body: impl FnOnce() -> T + Send + 'static) -> T {
+    let restricted = std::thread::spawn(move || {
+        let missing = limits.enter().expect("the user does not change");
+        assert!(missing.is_empty(), "{missing:?}");
+        calls.restrict_thread().expect("the kernel has seccomp");
+        body()
+    });
+    restricted.join().expect("its assertions hold")
+}
+
+fn none() -> Limits {
+    Limits { files: Some(Files::default()), connects_to: Some(vec![]), ..Limits::default() }
+}
+
+#[test]
+fn calls_of_the_system_that_weir_never_makes_are_refused() {
+    for calls in [Calls::default(), Calls { sockets: Sockets::Network, uses_maps: true, ..Calls::default() }]
+    {
+        within(none(), calls, || {
+            for Attempt { name, raw } in attempts::REFUSED {
+                assert_eq!(errno_of(*raw), libc::EPERM, "{name}");
+            }
+        });
+    }
+}
+
+#[test]
+fn the_numbers_of_x32_are_refused() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return println!("skipped: only x86-64 has them");
+    }
+    within(none(), Calls::default(), || {
+        // The kernel answers ENOSYS where it has no x32; seccomp comes first.
+        assert_eq!(errno_of(Raw(attempts::X32 | libc::SYS_getpid, [0; 6])), libc::EPERM);
+        assert_eq!(errno_of(Raw(libc::SYS_getpid, [0; 6])), 0);
+    });
+}
+
+#[test]
+fn memory_is_never_written_and_executed_at_once() {
+    within(none(), Calls::default(), || {
+        let [read, write, execute] = [libc::PROT_READ, libc::PROT_WRITE, libc::PROT_EXEC].map(i64::from);
+        for wrong in [read | write | execute, write | execute] {
+            assert_eq!(attempts::map(wrong), Err(libc::EPERM));
+        }
+        let page = attempts::map(read | write).expect("code is written");
+        let protect = |access| errno_of(Raw(libc::SYS_mprotect, [page, 4096, access, 0, 0, 0]));
+        assert_eq!(protect(read | write | execute), libc::EPERM);
+        assert_eq!(protect(read | execute), 0, "and then executed");
+    });
+}
+
+#[test]
+fn files_are_those_that_are_named() {
+    let place = tempfile::tempdir().expect("a directory");
+    let [read, write, other] = ["read", "write", "other"].map(|name| place.path().join(name));
+    for directory in [&read, &write, &other] {
+        fs::create_dir(directory).expect("a directory");
+        fs::write(directory.join("file"), "text").expect("a file");
+    }
+    let files = Files { read: vec![read.clone()], write: vec![write.clone()] };
+    within(Limits { files: Some(files), ..none() }, Calls::default(), move || {
+        let refused = |done: std::io::Result<()>| {
+            assert_eq!(done.expect_err("it is refused").raw_os_error(), Some(libc::EACCES));
+        };
+        let readable = |path: &Path| fs::read(path).map(drop);
+        let written = |path: &Path| fs::write(path, "x");
+        readable(&read.join("file")).expect("it is named");
+        refused(written(&read.join("file")));
+        refused(written(&read.join("new")));
+        readable(&write.join("file")).expect("what is written is read");
+        written(&write.join("new")).expect("it is named");
+        fs::rename(write.join("new"), write.join("newer")).expect("both are named");
+        refused(
+            fs::rename(write.join("newer"), other.join("newer"))
+                .map_err(|_| libc::EACCES)
+                .map_err(std::io::Error::from_raw_os_error),
+        );
+        refused(readable(&other.join("file")));
+        refused(written(&other.join("file")));
+        refused(fs::read_dir(&other).map(drop));
+        refused(readable(Path::new("/etc/shadow")));
+        readable(Path::new("/etc/hosts")).expect("names of hosts");
+        written(Path::new("/dev/null")).expect("nothing is kept there");
+    });
+}
+
+#[test]
+fn other_processes_are_out_of_reach() {
+    let own = std::process::id();
+    let named = format!("weir-sandbox-{own}");
+    let address = {
+        use std::os::linux::net::SocketAddrExt;
+        std::os::unix::net::SocketAddr::from_abstract_name(&named).expect("an abstract name")
+    };
+    let _other = UnixDatagram::bind_addr(&address).expect("it is free");
+    let network = Calls { sockets: Sockets::Network, ..Calls::default() };
+    within(none(), network, move || {
+        let socket = UnixDatagram::unbound().expect("sockets can be made");
+        let refused = socket.connect_addr(&address).expect_err("an abstract socket of others");
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "Landlock's answer for abstract sockets");
+        // `/proc/1/mem` and `environ` need the rights of a tracer, which Landlock takes away.
+        for file in ["mem", "environ"] {
+            assert!(fs::read(format!("/proc/1/{file}")).is_err(), "{file}");
+        }
+    });
+}
+
+#[test]
+fn sockets_are_made_and_connected_only_where_the_run_needs_the_network() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it has one");
+    let connect = move || TcpStream::connect(address).map(drop).map_err(|error| error.raw_os_error());
+    assert_eq!(within(none(), Calls::default(), connect), Err(Some(libc::EPERM)), "no socket");
+    let network = Calls { sockets: Sockets::Network, ..Calls::default() };
+    assert_eq!(within(none(), network, connect), Err(Some(libc::EACCES)), "no connection");
+    let to_it = Limits { connects_to: Some(vec![address.port()]), ..none() };
+    assert_eq!(within(to_it, network, connect), Ok(()));
+    for sockets in [Sockets::None, Sockets::Queries, Sockets::Network] {
+        within(none(), Calls { sockets, ..Calls::default() }, || {
+            for Attempt { name, raw } in attempts::PACKET_SOCKETS {
+                assert_eq!(errno_of(*raw), libc::EPERM, "{name}");
+            }
+        });
+    }
+}
+
+#[test]
+fn threads_can_be_made_and_processes_cannot() {
+    let run = || Command::new("true").status();
+    assert!(run().is_ok_and(|status| status.success()), "the program `true` runs");
+    let refused = within(Limits::default(), Calls::default(), move || {
+        let inner = std::thread::spawn(move || run().map_err(|error| error.kind()));
+        (inner.join().expect("a thread is no process"), run().map_err(|error| error.kind()))
+    });
+    let denied = Err(ErrorKind::PermissionDenied);
+    assert_eq!(refused, (denied, denied));
+    assert!(run().is_ok_and(|status| status.success()), "other threads are free");
+}
+
+/// The values of these lines of `status` of this thread.
+fn status(names: [&str; 5]) -> [String; 5] {
+    let text = fs::read_to_string("/proc/thread-self/status").expect("the kernel has it");
+    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    names.map(|name| value(name).unwrap_or_default().trim().to_string())
+}
+
+#[test]
+fn a_thread_has_what_it_keeps_and_cannot_get_more() {
+    if status(["CapEff", "", "", "", ""])[0] == "0000000000000000" {
+        return println!("skipped: only root has rights to give up");
+    }
+    let loading = CapabilitySet::BPF | CapabilitySet::PERFMON;
+    let nobody = (Uid::from_raw(65_534), Gid::from_raw(65_534));
+    for (user, capabilities) in [(None, CapabilitySet::empty()), (None, loading), (Some(nobody), loading)] {
+        within(Limits { user, capabilities, ..none() }, Calls::default(), move || {
+            let rights = status(["CapEff", "CapPrm", "CapBnd", "CapAmb", "NoNewPrivs"]);
+            let (none, kept) = ("0000000000000000", format!("{:016x}", capabilities.bits()));
+            assert_eq!(rights, [kept.as_str(), &kept, none, none, "1"].map(str::to_string));
+            assert_eq!(errno_of(Raw(libc::SYS_setuid, [0; 6])), libc::EPERM);
+        });
+    }
+}
