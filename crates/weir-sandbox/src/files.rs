@@ -6,7 +6,7 @@ use landlock::{
     RulesetStatus, Scope, path_beneath_rules,
 };
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The version of the interface whose rights are handled. Older kernels restrict what they know. The next
 /// version (Linux 7.1) restricts connections to sockets in files, for which there is no list here.
@@ -71,8 +71,8 @@ pub(crate) fn restrict(files: Option<&Files>, connects_to: Option<&[u16]>) -> Re
         let writes = AccessFs::from_write(HANDLED) | reads;
         set = set
             .add_rules(path_beneath_rules(SYSTEM_FILES, reads))?
-            .add_rules(path_beneath_rules(&files.read, reads))?
-            .add_rules(path_beneath_rules(&files.write, writes))?
+            .add_rules(path_beneath_rules(named(&files.read), reads))?
+            .add_rules(path_beneath_rules(named(&files.write), writes))?
             .add_rules(path_beneath_rules(SINKS, writes))?;
     }
     let ports = connects_to.unwrap_or_default().iter();
@@ -83,4 +83,10 @@ pub(crate) fn restrict(files: Option<&Files>, connects_to: Option<&[u16]>) -> Re
         RulesetStatus::NotEnforced => Err("this kernel has none".into()),
         _ => Ok(()),
     }
+}
+
+/// The paths that have a place in a file system. The kernel takes no rules for others, and always permits them:
+/// pipes of a shell (`/dev/fd/63`).
+fn named(paths: &[PathBuf]) -> impl Iterator<Item = &Path> {
+    paths.iter().map(PathBuf::as_path).filter(|path| path.canonicalize().is_ok())
 }

@@ -5,8 +5,9 @@ mod attempts;
 
 use attempts::{Attempt, Raw, errno_of};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
@@ -98,6 +99,21 @@ fn files_are_those_that_are_named() {
         readable(Path::new("/etc/hosts")).expect("names of hosts");
         written(Path::new("/dev/null")).expect("nothing is kept there");
     });
+}
+
+/// The kernel takes no rules for pipes: the others must hold nevertheless.
+#[test]
+fn a_pipe_with_a_name_is_read() {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(b"text").expect("it has room");
+    drop(writer);
+    let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+    let files = Files { read: vec![path.clone().into()], write: vec![] };
+    within(Limits { files: Some(files), ..none() }, Calls::default(), move || {
+        assert!(fs::read("/etc/shadow").is_err(), "Landlock");
+        assert_eq!(fs::read(path).expect("it was open"), b"text");
+    });
+    drop(reader);
 }
 
 #[test]
