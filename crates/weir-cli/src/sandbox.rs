@@ -17,6 +17,7 @@ use crate::terminal;
 use nix::unistd::{Group, User};
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir::io::tcp::Endpoint;
 use weir::link::{LOADER_THREAD, Loader, dpdk};
 use weir::sandbox::{Calls, CapabilitySet, Files, Gid, LANDLOCK, Limits, Sockets, Uid};
@@ -44,7 +45,7 @@ pub struct Needs {
     read: Vec<PathBuf>,
     /// Connections are made or accepted.
     has_network: bool,
-    /// A script has the rights of the process: only its user and its capabilities change.
+    /// A script has the rights of the process, without its capabilities.
     is_trusting: bool,
 }
 
@@ -66,7 +67,7 @@ impl Needs {
             write.extend(files.chain(&spec.extract).chain(&spec.spool).cloned());
         }
         // Rows that are sorted may need more than memory, also those of questions that come later.
-        write.push(std::env::temp_dir());
+        write.extend(Some(std::env::temp_dir()).filter(|directory| directory.is_dir()));
         write.extend(socket.map(directory_of));
         let mut read = input.read_from.clone();
         for name in input.read.iter().map(Path::new) {
@@ -76,12 +77,16 @@ impl Needs {
                 read.extend(Endpoint::is_recorder(name).then(|| PathBuf::from("/")));
             } else {
                 // Another file takes the place of one that is followed.
-                read.push(if input.follow { directory_of(name) } else { name.to_path_buf() });
+                match input.follow {
+                    true => read.extend(directories_of(name)),
+                    false => read.push(name.to_path_buf()),
+                }
             }
         }
         read.extend(specs.iter().flat_map(files_of_question));
         // Questions that come later are compiled with the same stacks.
-        read.extend(input.stack.iter().map(Path::new).filter(|path| path.is_file()).map(directory_of));
+        let stacks = input.stack.iter().map(Path::new).filter(|path| path.is_file());
+        read.extend(stacks.flat_map(directories_of));
         let is_trusting = specs.iter().any(|spec| spec.trust);
         Self { write, read, has_network, is_trusting }
     }
@@ -93,7 +98,7 @@ impl Needs {
 
     /// Also lets the run read what is beside this file: an editor writes another one in its place.
     pub fn reads_beside(&mut self, file: &Path) {
-        self.read.push(directory_of(file));
+        self.read.extend(directories_of(file));
     }
 
     /// Also lets the run make and accept connections.
@@ -128,10 +133,14 @@ fn files_of_question(spec: &QuestionSpec) -> Vec<PathBuf> {
     let single = [&spec.variables, &spec.classes, &spec.tunings, &spec.script].into_iter().flatten();
     let lists = spec.rules.iter().chain(&spec.names).map(Path::new);
     let files = lists.chain(single.chain(&spec.pattern_files).map(PathBuf::as_path));
-    files
-        .filter(|path| path.exists())
-        .map(|path| if path.is_dir() { path.to_path_buf() } else { directory_of(path) })
-        .collect()
+    let places = |path: &Path| if path.is_dir() { vec![path.to_path_buf()] } else { directories_of(path) };
+    files.filter(|path| path.exists()).flat_map(places).collect()
+}
+
+/// The directories in which a file, and what a link leads to, get another file in their place.
+fn directories_of(file: &Path) -> Vec<PathBuf> {
+    let target = file.canonicalize().ok();
+    [Some(file), target.as_deref()].into_iter().flatten().map(directory_of).collect()
 }
 
 /// The directory in which an output is created.
@@ -149,6 +158,11 @@ fn directory_of(path: &Path) -> PathBuf {
 /// # Errors
 /// The user does not exist, or the process may not become that user.
 pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failure> {
+    // Some commands run several times. What a thread gave up stays given up.
+    static HAS_ENTERED: AtomicBool = AtomicBool::new(false);
+    if HAS_ENTERED.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
     let is_link = !input.interface.is_empty();
     let user = stated_user(input)?;
     // Without CAP_PERFMON, the kernel accepts only programs without computed addresses.

@@ -1,4 +1,4 @@
-//! The calls of the system that remain (seccomp): a list of those that Weir makes, on the processor's own
+//! The calls of the system that remain (seccomp): a list, on the processor's own
 //! calling convention. All others fail with EPERM.
 
 use libc as c;
@@ -302,7 +302,9 @@ impl Calls {
     }
 
     fn programs(&self) -> Made<[BpfProgram; 2]> {
-        Ok([program(self.rules()?, c::EPERM, true)?, without_clone3()?])
+        let rules = self.rules()?;
+        let unknown = without_newer(&rules)?;
+        Ok([program(rules, c::EPERM, true)?, unknown])
     }
 
     fn rules(&self) -> Made<Rules> {
@@ -312,13 +314,13 @@ impl Calls {
         // Threads, no processes.
         let thread = u64::from(c::CLONE_THREAD.unsigned_abs());
         rules.insert(c::SYS_clone, vec![one(condition(0, Is::MaskedEq(thread), thread)?)?]);
-        // Memory is never written and executed at the same time.
+        // No mapping is writable and executable at the same time.
         let [write, execute] = [c::PROT_WRITE, c::PROT_EXEC].map(|bit| u64::from(bit.unsigned_abs()));
         for call in [c::SYS_mmap, c::SYS_mprotect] {
             let without = |bit| one(condition(2, Is::MaskedEq(bit), 0)?);
             rules.insert(call, vec![without(write)?, without(execute)?]);
         }
-        // A socket that sees packets stays where it is: other ports of the machine are closed to it.
+        // A socket that sees packets does not let another interface receive all packets of its link.
         let [packet, member] = [c::SOL_PACKET, c::PACKET_ADD_MEMBERSHIP].map(|number| number as u64);
         let others = vec![one(condition(1, Is::Ne, packet)?)?, one(condition(2, Is::Ne, member)?)?];
         rules.insert(c::SYS_setsockopt, others);
@@ -363,10 +365,12 @@ fn condition(argument: u8, is: Is, value: u64) -> Made<SeccompCondition> {
     Ok(SeccompCondition::new(argument, Length::Dword, is, value)?)
 }
 
-/// Answers as if the kernel had no `clone3`, whose flags are in memory, where a filter cannot read them. The
-/// C library then makes threads with `clone`.
-fn without_clone3() -> Made<BpfProgram> {
-    program(Rules::from([(c::SYS_clone3, vec![])]), c::ENOSYS, false)
+/// Answers as if the kernel had no `clone3`, whose flags are in memory, where a filter cannot read them: the
+/// C library then makes threads with `clone`. The same for calls that came with later versions of the kernel
+/// (numbers from 449 on: Linux 5.16): C libraries try them, and do without them only if they are unknown.
+fn without_newer(permitted: &Rules) -> Made<BpfProgram> {
+    let newer = (449..512).filter(|call| !permitted.contains_key(call));
+    program(newer.chain([c::SYS_clone3]).map(|call| (call, vec![])).collect(), c::ENOSYS, false)
 }
 
 /// A program that answers with an error: all calls but these if they are `permitted`, else these. Calls of

@@ -85,8 +85,8 @@ pub(crate) fn restrict(files: Option<&Files>, connects_to: Option<&[u16]>) -> Re
     }
 }
 
-/// The paths that have a place in a file system. The kernel takes no rules for others, and always permits them:
-/// pipes of a shell (`/dev/fd/63`).
+/// The paths that have a place in a file system. The kernel takes no rules for others, and always permits
+/// them: pipes of a shell (`/dev/fd/63`).
 fn named(paths: &[PathBuf]) -> impl Iterator<Item = &Path> {
     paths.iter().map(PathBuf::as_path).filter(|path| path.canonicalize().is_ok())
 }

@@ -70,6 +70,12 @@ fn run(asking: Asking, own: Own) -> Result<ExitCode, Failure> {
         false => None,
     };
     asking.spec = spec;
+    if let Some(directory) = &own.dumps {
+        // The run gives up the right to make files elsewhere.
+        weir_guard::files::create_directories(directory)
+            .map_err(|error| Failure::writing(directory.display(), &error))?;
+        asking.input.write_to.push(directory.clone());
+    }
     let status = ask::answer_one(Asked { reload, ..asking.asked() })?;
     if let Some(directory) = own.dumps {
         let filters = std::mem::take(&mut *link.0.dumps.lock().unwrap_or_else(PoisonError::into_inner));
@@ -80,8 +86,6 @@ fn run(asking: Asking, own: Own) -> Result<ExitCode, Failure> {
 
 /// Writes the packets of each filter to a file of its own.
 fn write_dumps(input: &Input, directory: &Path, filters: &[String]) -> Result<(), Failure> {
-    weir_guard::files::create_directories(directory)
-        .map_err(|error| Failure::writing(directory.display(), &error))?;
     let mut input = input.clone();
     input.bpf = true;
     for (pass, filters) in filters.chunks(DUMPS_OF_PASS).enumerate() {

@@ -26,7 +26,7 @@ pub fn remedy_of_writing() -> String {
 pub fn remedy_of_reading(error: &io::Error) -> &'static str {
     match error.kind() == io::ErrorKind::PermissionDenied && WRITABLE.get().is_some() {
         true => {
-            ": this run reads only where its captures and its questions are: start it with --read-from DIR, or --no-sandbox"
+            ": this run reads only its captures, and beside the files of its questions: start it with --read-from DIR, or --no-sandbox"
         }
         false => "",
     }

@@ -87,11 +87,8 @@ fn files_are_those_that_are_named() {
         readable(&write.join("file")).expect("what is written is read");
         written(&write.join("new")).expect("it is named");
         fs::rename(write.join("new"), write.join("newer")).expect("both are named");
-        refused(
-            fs::rename(write.join("newer"), other.join("newer"))
-                .map_err(|_| libc::EACCES)
-                .map_err(std::io::Error::from_raw_os_error),
-        );
+        let moved = fs::rename(write.join("newer"), other.join("newer")).expect_err("it is refused");
+        assert!(matches!(moved.raw_os_error(), Some(libc::EACCES | libc::EXDEV)), "{moved}");
         refused(readable(&other.join("file")));
         refused(written(&other.join("file")));
         refused(fs::read_dir(&other).map(drop));

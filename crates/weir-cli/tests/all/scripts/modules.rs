@@ -5,6 +5,7 @@ use crate::scripts::{FIRST_LIGHT, MODES, SCRIPTS, folder, number, rows, sorted, 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 fn path(name: &str) -> String {
     format!("{SCRIPTS}/{name}.lua")
@@ -83,7 +84,9 @@ fn a_changed_ttl_is_a_row_and_a_dump_has_the_whole_flow() {
     ];
     let capture = capture(folder.path(), &traffic);
     for mode in MODES {
-        let dumps = folder.path().join(format!("dumps{}", mode.len()));
+        // Not in the directory for temporary files, where every run may write.
+        let dumps = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dumps{}", mode.len()));
+        let _ = fs::remove_dir_all(&dumps);
         let directory = dumps.to_str().expect("UTF-8");
         let file = path("ttl");
         let rows = rows(&[&["script", &file, &capture, "--dumps", directory], mode].concat());
