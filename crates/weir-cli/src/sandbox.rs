@@ -1,13 +1,14 @@
-//! Gives up rights before the first packet: the parsers of hostile traffic run with as little as possible.
-//! `weir::sandbox` has the pieces; here is what a run needs of the system.
+//! Restricts the process before the first packet, so that a mistake in a parser can do little harm. This file
+//! decides what a run still needs: which files, whether the network, which capabilities. `weir::sandbox` has
+//! the mechanisms:
 //!
 //! * Another user (`--user`), and no capabilities. One thread that sees neither packets nor clients keeps
 //!   those that load filters into the kernel ([`Loader`]), as long as questions can change. Sockets and rings
 //!   stay open, and nothing is opened again.
-//! * `no_new_privs`: programs with more rights are of no use.
+//! * `no_new_privs`: a program that the process starts gets no more rights than the process has.
 //! * Landlock: files can be created and changed only in the directories of outputs, and read only there, in
-//!   those of the captures, and where the system has what all programs read.
-//! * seccomp: only the calls of the system that Weir makes. No process can be made, only threads; sockets
+//!   those of the captures, and among the files of the system that every program may read.
+//! * seccomp: only a list of system calls. No process can be made, only threads; sockets
 //!   only if the run needs the network.
 //!
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore
@@ -36,7 +37,7 @@ const OF_ROOT: CapabilitySet =
 /// installation.
 const INSTALLED_USER: &str = "/etc/weir/user";
 
-/// What a run opens while packets come.
+/// Files and connections that a run opens after it is restricted.
 #[derive(Debug, Default)]
 pub struct Needs {
     /// Directories, and files that are no regular ones, that are written.

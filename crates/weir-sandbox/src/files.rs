@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 /// version (Linux 7.1) restricts connections to sockets in files, for which there is no list here.
 const HANDLED: ABI = ABI::V8;
 
-/// What programs read of the system: libraries, names of hosts and users, time zones, and what the kernel
-/// says of the machine. Nothing with secrets is among these: no `/etc/shadow`, no keys.
+/// Files of the system that every program may read: libraries, names of hosts and users, time zones, and the
+/// kernel's description of the machine (`/proc`, with the command lines of other processes). Files with
+/// passwords and keys, such as `/etc/shadow`, are not among these.
 pub const SYSTEM_FILES: &[&str] = &[
     "/dev/null",
     "/dev/random",

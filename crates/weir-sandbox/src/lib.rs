@@ -1,11 +1,11 @@
-//! Gives up rights: who parses hostile bytes needs few of them.
+//! Restricts threads that parse hostile bytes. A mistake in a parser can then do little harm.
 //!
 //! Rights belong to threads, and a thread has those of the thread that starts it. A process therefore enters
 //! before it has other threads, or each of its threads enters by itself.
 //!
-//! - [`Limits`]: what a thread may still do: its user, its capabilities, files and connections
-//!   ([`files`](Limits::files): Landlock)
-//! - [`Calls`]: the calls of the system that remain, for a thread or the whole process (seccomp)
+//! - [`Limits`]: the user that a thread continues as, the capabilities that the thread keeps
+//!   (capabilities(7)), and the files and TCP ports that the thread may open (landlock(7))
+//! - [`Calls`]: the system calls that a thread, or the whole process, may make (seccomp(2))
 //!
 //! ```
 //! use weir_sandbox::{Calls, Files, Limits};
@@ -31,7 +31,7 @@ pub use rights::has_free_maps;
 pub use rustix::process::{Gid, Uid};
 pub use rustix::thread::CapabilitySet;
 
-/// The part that restricts files and connections.
+/// The [`Missing::name`] of the restriction of files and connections.
 pub const LANDLOCK: &str = "landlock";
 
 /// What a thread may still do.
@@ -57,9 +57,9 @@ impl Default for Limits {
 /// A part of the restriction that this system does not have.
 #[derive(Debug, Clone)]
 pub struct Missing {
-    /// Its name.
+    /// The name of the part, for messages: `capabilities`, `no_new_privs`, or [`LANDLOCK`].
     pub name: &'static str,
-    /// Why.
+    /// The reason, for messages.
     pub why: String,
 }
 

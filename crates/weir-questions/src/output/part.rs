@@ -1,9 +1,9 @@
 //! A temporary file beside its target. Its process has a lock on it: one without a lock is what a killed
 //! process left (`leftovers.rs`).
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use weir_guard::files;
 
@@ -51,7 +51,9 @@ impl Part {
                     }
                     let part = Self { path: name.into(), target, locked: file.try_clone()?, is_kept: false };
                     if let Ok(existing) = std::fs::metadata(&part.target) {
-                        file.set_permissions(existing.permissions())?;
+                        // Within its limits, a run makes no file writable by all (`weir_sandbox::Calls`).
+                        let mode = existing.permissions().mode() & 0o775;
+                        file.set_permissions(Permissions::from_mode(mode))?;
                     }
                     return Ok((file, part));
                 }

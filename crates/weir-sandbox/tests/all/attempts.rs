@@ -43,6 +43,10 @@ pub const REFUSED: &[Attempt] = &[
     attempt("type for another program", libc::SYS_ioctl, [0, libc::TIOCSTI as i64, 0, 0, 0, 0]),
     attempt("change a device", libc::SYS_ioctl, [0, libc::SIOCSIFFLAGS as i64, 0, 0, 0, 0]),
     attempt("see other ports", libc::SYS_setsockopt, [-1, libc::SOL_PACKET as i64, 1, 0, 0, 0]),
+    attempt("fchmodat: make a file writable by all", libc::SYS_fchmodat, [-1, 0, 0o666, 0, 0, 0]),
+    attempt("fchmod: run as the owner", libc::SYS_fchmod, [-1, 0o4755, 0, 0, 0, 0]),
+    attempt("fchownat", libc::SYS_fchownat, [-1, 0, 0, 0, 0, 0]),
+    attempt("utimensat", libc::SYS_utimensat, [-1, 0, 0, 0, 0, 0]),
     attempt(
         "a key of the kernel",
         libc::SYS_socket,

@@ -1,5 +1,6 @@
-//! Code inside the limits tries what a parser's bug would try. Each refusal is by the mechanism that is meant
-//! to refuse: EPERM is seccomp's answer, EACCES that of Landlock.
+//! Each test starts a thread, restricts the thread, and makes the system calls that an attacker would make
+//! after taking over a parser. The error shows which mechanism refused: seccomp answers EPERM, Landlock
+//! answers EACCES for files and TCP.
 
 mod attempts;
 

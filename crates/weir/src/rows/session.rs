@@ -428,7 +428,7 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// What a column of a row shows.
+/// Where the content of a column comes from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shown {
     /// The time of the session.
@@ -452,7 +452,8 @@ pub(super) enum Shown {
 }
 
 impl Shown {
-    /// What a column of the connection shows. `None`: there is no such column.
+    /// The content of the column with this name, if the column is among those that describe the connection
+    /// (`ts`, `uid`, addresses and ports). `None`: the name is another column's.
     pub(super) fn of_connection(name: &str) -> Option<Self> {
         Some(match CONNECTION.iter().position(|column| column.name == name)? {
             0 => Self::Time,
@@ -461,7 +462,7 @@ impl Shown {
         })
     }
 
-    /// What the column of a field shows.
+    /// The content of the column that the field at `index` has in the log.
     pub(super) fn of_field(fields: &[Field], index: usize) -> Self {
         let field = &fields[index];
         if let Some((_, tell)) = OF_CONNECTION.iter().find(|(name, _)| *name == field.name) {
