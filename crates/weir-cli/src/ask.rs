@@ -102,7 +102,22 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     let input = &input;
     local_users::begin(&input.allow_user, input.group_read);
     let stats = stats || terminal::is_verbose();
+    let mut needs = Needs::of(input, specs, socket);
+    if let Some(recorder) = recorder {
+        needs.writes(recorder.writable()?);
+    }
+    needs.writes(api.as_ref().and_then(ApiParams::directory));
+    if recorder.is_some() || api.is_some() || reload.is_some() {
+        needs.connects();
+    }
+    reload.iter().for_each(|reload| needs.reads_beside(Path::new(&reload.file)));
+    // Threads have the rights of the one that starts them, so threads come later. Only sockets of links need
+    // rights to be opened.
+    let is_link = !input.interface.is_empty();
     let door = api.as_ref().map(Door::open).transpose()?;
+    if !is_link {
+        sandbox::enter(input, &needs, &Loader::default())?;
+    }
     let is_watched = input.monitor || input.metrics.is_some() || input.otlp.is_some() || door.is_some();
     let watch = is_watched.then(Watch::default);
     let settings = RunSettings {
@@ -118,21 +133,6 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     run.compile()?;
     let hangup = if reload.is_some() { Hangup::Reloads } else { Hangup::Ends };
     let has_control = socket.is_some() || door.is_some();
-    let mut needs = Needs::of(input, specs, socket);
-    if let Some(recorder) = recorder {
-        needs.writes(recorder.writable()?);
-    }
-    needs.writes(api.as_ref().and_then(ApiParams::directory));
-    if recorder.is_some() || door.is_some() || reload.is_some() {
-        needs.connects();
-    }
-    reload.iter().for_each(|reload| needs.reads_beside(Path::new(&reload.file)));
-    // Threads have the rights of the one that starts them, so threads come later. Only sockets of links need
-    // rights to be opened.
-    let is_link = !input.interface.is_empty();
-    if !is_link {
-        sandbox::enter(input, &needs, &Loader::default())?;
-    }
     let mut captures = run.open(has_control, &signals::install(hangup)?)?;
     if is_link {
         // Also a question that ends changes the filters of the others.

@@ -16,6 +16,7 @@ mod asking;
 mod command;
 mod command_line;
 mod flags;
+mod keeper;
 mod metrics;
 mod monitor;
 mod progress;

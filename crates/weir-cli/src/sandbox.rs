@@ -2,9 +2,9 @@
 //! decides what a run still needs: which files, whether the network, which capabilities. `weir::sandbox` has
 //! the mechanisms:
 //!
-//! * Another user (`--user`), and no capabilities. One thread that sees neither packets nor clients keeps
-//!   those that load filters into the kernel ([`Loader`]), as long as questions can change. Sockets and rings
-//!   stay open, and nothing is opened again.
+//! * Another user (`--user`), and no capabilities. Sockets and rings stay open, and nothing is opened again.
+//!   Filters are loaded into the kernel by another process, which sees neither packets nor clients
+//!   ([`keeper`]).
 //! * `no_new_privs`: a program that the process starts gets no more rights than the process has.
 //! * Landlock: files can be created and changed only in the directories of outputs, and read only there, in
 //!   those of the captures, and among the files of the system that every program may read.
@@ -14,14 +14,14 @@
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore
 //! called before there are other threads, but for the one that DPDK has: it gives them up, too.
 
-use crate::terminal;
+use crate::{keeper, terminal};
 use nix::unistd::{Group, User};
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir::io::tcp::Endpoint;
-use weir::link::{LOADER_THREAD, Loader, dpdk};
-use weir::sandbox::{Calls, CapabilitySet, Files, Gid, LANDLOCK, Limits, Sockets, Uid};
+use weir::link::{Loader, dpdk};
+use weir::sandbox::{Calls, CapabilitySet, Error, Files, Gid, Limits, Missing, Sockets, Uid};
 use weir_questions::Input;
 use weir_questions::QuestionSpec;
 use weir_questions::messages::Failure;
@@ -88,6 +88,8 @@ impl Needs {
         // Questions that come later are compiled with the same stacks.
         let stacks = input.stack.iter().map(Path::new).filter(|path| path.is_file());
         read.extend(stacks.flat_map(directories_of));
+        // Of libraries that are loaded where they are there: nDPI, Vectorscan.
+        read.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
         let is_trusting = specs.iter().any(|spec| spec.trust);
         Self { write, read, has_network, is_trusting }
     }
@@ -134,8 +136,18 @@ fn files_of_question(spec: &QuestionSpec) -> Vec<PathBuf> {
     let single = [&spec.variables, &spec.classes, &spec.tunings, &spec.script].into_iter().flatten();
     let lists = spec.rules.iter().chain(&spec.names).map(Path::new);
     let files = lists.chain(single.chain(&spec.pattern_files).map(PathBuf::as_path));
-    let places = |path: &Path| if path.is_dir() { vec![path.to_path_buf()] } else { directories_of(path) };
+    let places = |path: &Path| match path.is_dir() {
+        true => [path.to_path_buf()].into_iter().chain(targets_in(path)).collect(),
+        false => directories_of(path),
+    };
     files.filter(|path| path.exists()).flat_map(places).collect()
+}
+
+/// The files to which links in a directory lead.
+fn targets_in(directory: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let links = all.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.filter_map(|link| link.path().canonicalize().ok()).collect()
 }
 
 /// The directories in which a file, and what a link leads to, get another file in their place.
@@ -154,10 +166,10 @@ fn directory_of(path: &Path) -> PathBuf {
 }
 
 /// Gives up the rights of this thread, of all threads that it starts from now on, and of the thread of DPDK.
-/// What the kernel does not support is reported with `-v`.
+/// A capture on links divides the process first. What an old kernel does not restrict is reported with `-v`.
 ///
 /// # Errors
-/// The user does not exist, or the process may not become that user.
+/// The user does not exist, or the process may not become that user; the kernel refuses a restriction.
 pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failure> {
     // Some commands run several times. What a thread gave up stays given up.
     static HAS_ENTERED: AtomicBool = AtomicBool::new(false);
@@ -166,15 +178,6 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     }
     let is_link = !input.interface.is_empty();
     let user = stated_user(input)?;
-    // Without CAP_PERFMON, the kernel accepts only programs without computed addresses.
-    let of_sockets = match is_link {
-        true => CapabilitySet::BPF | CapabilitySet::PERFMON,
-        false => CapabilitySet::empty(),
-    };
-    let of_loader = match input.method == "af_xdp" || input.mirror {
-        true => of_sockets | CapabilitySet::NET_ADMIN,
-        false => of_sockets,
-    };
     // Some drivers add rules by calls of the kernel.
     let has_drivers = input.interface.iter().any(|name| name.starts_with(dpdk::PREFIX));
     let of_devices = match has_drivers {
@@ -182,8 +185,10 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
         false => CapabilitySet::empty(),
     };
     // An older kernel asks for rights whenever the table of connections is read.
-    let is_alone = weir::sandbox::has_free_maps();
-    let filters = if is_alone { of_devices } else { of_devices | of_loader };
+    let of_tables = match is_link && !weir::sandbox::has_free_maps() {
+        true => CapabilitySet::BPF,
+        false => CapabilitySet::empty(),
+    };
     if let Some(missing) = input.write_to.iter().find(|path| !path.is_dir()) {
         return Err(Failure::new(format!("--write-to {}: there is no such directory", missing.display())));
     }
@@ -193,8 +198,9 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     let files = Files { read: needs.read.clone(), write: needs.places() };
     let limits = Limits {
         user: ids,
-        capabilities: of_user | filters,
+        capabilities: of_user | of_devices | of_tables,
         files: (!needs.is_trusting).then(|| files.clone()),
+        sends_signals: false,
         connects_to: (!needs.has_network && !needs.is_trusting).then(Vec::new),
     };
     let refused = |error: std::io::Error| {
@@ -203,51 +209,72 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     };
     if input.no_sandbox {
         say!("weir: --no-sandbox: the parsers of packets keep all rights of this process");
-        let of_its_thread = limits.clone();
-        if let Some(entered) = loader.call_in_thread(move || of_its_thread.become_user()) {
-            entered.map_err(refused)?;
-        }
         let of_dpdk = limits.clone();
         match dpdk::in_its_thread(move || of_dpdk.become_user()) {
             Ok(entered) => entered.transpose().map(drop).map_err(refused)?,
-            Err(why) => report("restriction of the thread of DPDK", &why),
+            Err(why) => report(&format!("the thread of DPDK keeps its user: {why}")),
         }
         return limits.become_user().map_err(refused);
     }
-    let of_its_thread = Limits { capabilities: of_user | of_loader, ..limits.clone() };
-    // The loader's thread is restricted as this one is below. What the system lacks for that is reported
-    // once, by this thread.
-    if let Some(entered) = loader.call_in_thread(move || of_its_thread.enter()) {
-        entered.map_err(refused)?;
-    }
+    let unrestricted = |error: Error| match error {
+        Error::User(error) => refused(error),
+        error => failed(&error.to_string()),
+    };
     let of_dpdk = limits.clone();
     match dpdk::in_its_thread(move || of_dpdk.enter()) {
-        Ok(entered) => entered.transpose().map(drop).map_err(refused)?,
-        Err(why) => {
-            let message = format!("the thread of DPDK keeps its rights: {why}; --no-sandbox accepts that");
-            return Err(Failure::new(message));
+        Ok(entered) => entered.transpose().map(drop).map_err(unrestricted)?,
+        Err(why) => return Err(failed(&format!("the thread of DPDK keeps its rights: {why}"))),
+    }
+    // A keeper must be able to end a worker that is another user's.
+    let is_out_of_reach = ids.is_some() && !has_capability(CapabilitySet::KILL);
+    let alone = match is_link && loader.has_places() {
+        false => Some("the rights for filters are missing"),
+        true if has_drivers => Some("DPDK has threads in this process, which then has no rights for filters"),
+        true if is_out_of_reach => Some("CAP_KILL is missing, for a second process that loads filters"),
+        true => None,
+    };
+    let keeper = match alone {
+        Some(why) => {
+            loader.end(why);
+            None
+        }
+        None => Some(keeper::divide(loader, of_loader(input))?),
+    };
+    match limits.enter().map_err(unrestricted)? {
+        None => set_writable(&files.write),
+        Some(missing) => {
+            report(&missing.to_string());
+            if missing == Missing::Some {
+                set_writable(&files.write);
+            }
         }
     }
-    let had_filters = is_link && has_capability(CapabilitySet::BPF);
-    let missing = limits.enter().map_err(refused)?;
-    missing.iter().for_each(|part| report(part.name, &part.why));
+    keeper.map(weir::sandbox::accept_signals).transpose().map_err(|error| failed(&error.to_string()))?;
     if needs.is_trusting {
         return Ok(());
     }
-    if !missing.iter().any(|part| part.name == LANDLOCK) {
-        set_writable(&files.write);
-    }
-    let of_process =
-        Calls { sockets: needs.sockets(input), loads_programs: had_filters, uses_maps: true, has_drivers };
-    let of_thread = Calls { loads_programs: had_filters && !is_alone, ..of_process };
-    if let Err(why) = of_process.restrict_process().and_then(|()| of_thread.restrict_thread()) {
-        report("seccomp", &why.to_string());
-    }
+    let calls = Calls { sockets: needs.sockets(input), uses_maps: is_link, has_drivers };
+    calls.restrict_process().map_err(|error| failed(&format!("seccomp: {error}")))?;
     let free = threads_with_other_rights();
     if !free.is_empty() {
-        report("restriction of the threads of drivers", &free.join(", "));
+        report(&format!("threads of drivers keep their rights: {}", free.join(", ")));
     }
     Ok(())
+}
+
+/// The capabilities that load filters. Without CAP_PERFMON, the kernel accepts only programs without computed
+/// addresses; programs of XDP are for administrators of the network.
+fn of_loader(input: &Input) -> CapabilitySet {
+    let of_sockets = CapabilitySet::BPF | CapabilitySet::PERFMON;
+    match input.method == "af_xdp" || input.mirror {
+        true => of_sockets | CapabilitySet::NET_ADMIN,
+        false => of_sockets,
+    }
+}
+
+/// The kernel refuses a restriction that it has.
+fn failed(why: &str) -> Failure {
+    Failure::new(format!("sandbox: {why}; --no-sandbox does without restrictions"))
 }
 
 /// Whether this thread has a capability.
@@ -266,13 +293,13 @@ fn threads_with_other_rights() -> Vec<String> {
     let (_, own) = of(PathBuf::from("/proc/thread-self"));
     let all = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let others = all.map(|task| of(task.path())).filter(|(_, rights)| *rights != own).map(|(name, _)| name);
-    others.filter(|name| name != LOADER_THREAD).collect()
+    others.collect()
 }
 
-/// Reports a part of the sandbox that this system does not have.
-fn report(part: &str, why: &str) {
+/// Reports what is not restricted.
+fn report(what: &str) {
     if terminal::is_verbose() {
-        say!("weir: sandbox: no {part}: {why}");
+        say!("weir: sandbox: {what}");
     }
 }
 

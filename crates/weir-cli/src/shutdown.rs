@@ -1,8 +1,9 @@
 //! Ends the process within a second of SIGTERM or SIGHUP, whatever is blocked. Process managers send these
-//! signals once. SIGINT has no such limit: a person sees that the process waits, and sends it again.
+//! signals once. SIGINT has no such limit: a person sees that the process waits, and sends it again. Any
+//! signal after [some time](signals::SECOND_AFTER) terminates the process.
 
-use crate::signals::Hangup;
-use signal_hook::consts::{SIGHUP, SIGTERM};
+use crate::signals::{self, Hangup};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,19 +35,29 @@ pub struct Shutdown {
 impl Shutdown {
     /// Begins to wait for the signal. The end removes `socket`, as the usual end of a run does.
     pub fn watch(outlets: Arc<Outlets>, socket: Option<&Path>, hangup: Hangup) -> Result<Self, Failure> {
-        let numbers: &[i32] = if hangup == Hangup::Ends { &[SIGTERM, SIGHUP] } else { &[SIGTERM] };
+        let numbers: &[i32] =
+            if hangup == Hangup::Ends { &[SIGINT, SIGTERM, SIGHUP] } else { &[SIGINT, SIGTERM] };
         let mut signals = Signals::new(numbers).map_err(Failure::new)?;
         let socket = socket.map(Path::to_path_buf);
         let signal = Arc::new(AtomicI32::new(0));
         let received = Arc::clone(&signal);
         let thread = std::thread::Builder::new().name("weir-signal".into());
+        signals::wait_elsewhere();
         let waiting = thread.spawn(move || {
-            let Some(number) = signals.forever().next() else { return };
-            received.store(number, Ordering::Relaxed);
-            let now = Instant::now();
-            outlets.patience().end_at(now + OUTPUT_TIME, now + COMPLETION_TIME);
-            std::thread::sleep(END_TIME);
-            end(number, &outlets, socket);
+            for number in signals.forever() {
+                let now = Instant::now();
+                if number != SIGINT {
+                    received.store(number, Ordering::Relaxed);
+                    outlets.patience().end_at(now + OUTPUT_TIME, now + COMPLETION_TIME);
+                }
+                std::thread::sleep(signals::SECOND_AFTER);
+                signals::terminate_at_next();
+                if number != SIGINT {
+                    std::thread::sleep((now + END_TIME).saturating_duration_since(Instant::now()));
+                    end(number, &outlets, socket);
+                    return;
+                }
+            }
         });
         waiting.map(drop).map_err(Failure::new)?;
         Ok(Self { signal })

@@ -184,7 +184,8 @@ impl Assembly {
     /// The label is here.
     pub fn place(&mut self, label: Label) {
         for jump in std::mem::take(&mut self.jumps[label.0]) {
-            self.all[jump].offset = (self.all.len() - jump - 1) as i16;
+            let distance = i16::try_from(self.all.len() - jump - 1);
+            self.all[jump].offset = distance.expect("a filter has at most so many instructions");
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::system::Mapping;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use weir_packet::{BpfInstruction, KernelFilter};
 
@@ -21,6 +21,7 @@ const MAP_DELETE_ELEM: libc::c_int = 3;
 const MAP_GET_NEXT_KEY: libc::c_int = 4;
 const PROG_LOAD: libc::c_int = 5;
 const PROG_TEST_RUN: libc::c_int = 10;
+const OBJECT_INFO: libc::c_int = 15;
 const MAP_LOOKUP_AND_DELETE_ELEM: libc::c_int = 21;
 const LINK_CREATE: libc::c_int = 28;
 const LINK_UPDATE: libc::c_int = 29;
@@ -87,6 +88,26 @@ struct MapCreate {
     value_bytes: u32,
     entries_max: u32,
     flags: u32,
+}
+
+/// The description of a map (`struct bpf_map_info`): its beginning.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct MapInfo {
+    map_type: u32,
+    id: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries_max: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct InfoQuery<'a> {
+    object: u32,
+    bytes: u32,
+    info: Address<'a>,
 }
 
 /// Also the attributes of a lookup.
@@ -158,6 +179,8 @@ unsafe impl Attributes for MapCreate {}
 unsafe impl Attributes for LinkCreate {}
 // SAFETY: no addresses.
 unsafe impl Attributes for LinkUpdate {}
+// SAFETY: `bytes` is the size of the description.
+unsafe impl Attributes for InfoQuery<'_> {}
 // SAFETY: whoever makes one checks the sizes of key and value against those of the map.
 unsafe impl Attributes for MapUpdate<'_> {}
 // SAFETY: `bytes_in` is the size of the frame; there is room for nothing else.
@@ -177,6 +200,15 @@ fn descriptor<T: Attributes>(command: libc::c_int, attributes: &mut T) -> io::Re
     let fd = call(command, attributes)?;
     // SAFETY: the descriptor is new, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+impl MapInfo {
+    fn of(map: &OwnedFd) -> io::Result<Self> {
+        let mut info = [Self::default()];
+        let (object, bytes) = (map.as_raw_fd() as u32, size_of::<Self>() as u32);
+        call(OBJECT_INFO, &mut InfoQuery { object, bytes, info: Address::to_write(&mut info) })?;
+        Ok(info[0])
+    }
 }
 
 fn map(map_type: u32, value_bytes: u32, entries_max: u32) -> io::Result<OwnedFd> {
@@ -230,7 +262,30 @@ impl HashMap {
             entries_max: entries_max as u32,
             flags: NO_PREALLOCATION,
         };
-        Ok(Self { map: descriptor(MAP_CREATE, &mut attributes)?, key_words, entry_words })
+        Ok(Self::of(descriptor(MAP_CREATE, &mut attributes)?, [key_words, entry_words]))
+    }
+
+    /// A map that another process has made, with keys and entries of these words.
+    ///
+    /// # Errors
+    /// If the map has others: the kernel would read or write beyond them.
+    pub fn from_other(map: OwnedFd, [key_words, entry_words]: [usize; 2]) -> io::Result<Self> {
+        let bytes = |words: usize| u32::try_from(8 * words).ok();
+        let stated = (Some(MAP_TYPE_HASH), bytes(key_words), bytes(entry_words));
+        let MapInfo { map_type, key_bytes, value_bytes, .. } = MapInfo::of(&map)?;
+        match (Some(map_type), Some(key_bytes), Some(value_bytes)) == stated {
+            true => Ok(Self::of(map, [key_words, entry_words])),
+            false => Err(io::Error::new(io::ErrorKind::InvalidData, "another map than the one asked for")),
+        }
+    }
+
+    fn of(map: OwnedFd, [key_words, entry_words]: [usize; 2]) -> Self {
+        Self { map, key_words, entry_words }
+    }
+
+    /// The map itself, for another process.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
     }
 
     /// The attributes of a call about the entry of a key. `value` is the address of an entry, or of a key.
@@ -435,6 +490,16 @@ impl Program {
                 io::Error::new(error.kind(), format!("{error}: {last}"))
             })
         })
+    }
+
+    /// A program that another process has loaded. Sockets and interfaces accept only a program of their kind.
+    pub fn from_other(program: OwnedFd) -> Self {
+        Self(program)
+    }
+
+    /// The program itself, for another process.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Attaches the program to an interface, unless another one is attached (`EBUSY`, `EEXIST`).

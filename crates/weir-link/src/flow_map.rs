@@ -5,9 +5,8 @@ use crate::bpf::HashMap;
 use crate::system::clock;
 use std::io;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use weir_packet::KernelFlows;
 use weir_packet::flow_entry::LAST_TIME;
-use weir_packet::{KernelFilters, KernelFlows};
 
 /// Differences of the clocks that differ by less than this are the same: 20 µs, more than it takes to read
 /// them.
@@ -17,6 +16,8 @@ const SAME_NS: i64 = 20_000;
 #[derive(Debug)]
 pub(crate) struct FlowMap {
     map: HashMap,
+    /// The number that the keeper has for the table.
+    keeper_number: Option<u32>,
     /// What the clock of packets is ahead of the kernel's clock, which began with the machine.
     ahead_ns: AtomicI64,
 }
@@ -24,10 +25,21 @@ pub(crate) struct FlowMap {
 impl FlowMap {
     /// An empty table, whose keys and entries have these words; the last number is that of entries at most.
     pub fn new([key_words, entry_words, entries_max]: [usize; 3]) -> io::Result<Self> {
-        Ok(Self {
-            map: HashMap::new([key_words, entry_words], entries_max)?,
-            ahead_ns: AtomicI64::new(ahead_ns()),
-        })
+        Ok(Self::of(HashMap::new([key_words, entry_words], entries_max)?, None))
+    }
+
+    /// A table that the keeper has made, and has this number for.
+    pub fn of_keeper(map: HashMap, number: u32) -> Self {
+        Self::of(map, Some(number))
+    }
+
+    fn of(map: HashMap, keeper_number: Option<u32>) -> Self {
+        Self { map, keeper_number, ahead_ns: AtomicI64::new(ahead_ns()) }
+    }
+
+    /// The number that the keeper has for the table, if it has made the table.
+    pub fn keeper_number(&self) -> Option<u32> {
+        self.keeper_number
     }
 
     /// Turns the time of the last packet to that of packets. The difference of the clocks is kept as long as
@@ -82,31 +94,5 @@ impl KernelFlows for FlowMap {
 
     fn now(&self) -> i64 {
         clock().1
-    }
-}
-
-/// The table of the current filters, which the interfaces of a capture share.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct FlowMaps(Arc<Mutex<Option<Current>>>);
-
-/// The filters, and their table.
-type Current = (Arc<dyn KernelFilters>, Arc<FlowMap>);
-
-impl FlowMaps {
-    /// The table of these filters. `None` if they take over no connection.
-    ///
-    /// # Errors
-    /// If the kernel refuses to make the table.
-    pub fn of(&self, filters: &Arc<dyn KernelFilters>) -> io::Result<Option<Arc<FlowMap>>> {
-        let Some(words) = filters.flow_words() else { return Ok(None) };
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, map)) = &*current
-            && Arc::ptr_eq(known, filters)
-        {
-            return Ok(Some(Arc::clone(map)));
-        }
-        let map = Arc::new(FlowMap::new(words)?);
-        *current = Some((Arc::clone(filters), Arc::clone(&map)));
-        Ok(Some(map))
     }
 }

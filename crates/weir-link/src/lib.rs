@@ -12,9 +12,9 @@
 //! * [`dpdk`]: whether devices of DPDK can be captured, and its thread. `dpdk_queue`: a queue of a device of
 //!   DPDK, which is captured without the kernel.
 //! * `header_rules`: rules by which a device of DPDK discards packets that no question needs.
-//! * `sieve`: discards packets in the kernel that no question needs. `loader`: the thread that loads its
-//!   programs, the only one that needs rights for that.
-//! * `flow_map`: the connections whose packets the kernel counts.
+//! * `sieve`: discards packets in the kernel that no question needs. `place`: where its filters run.
+//!   `loader`: who loads them, this process or its `keeper`; `proof`: what the keeper accepts.
+//! * `flow_map`: the connections whose packets the kernel counts; `flow_maps`: their current table.
 //! * `programs`: the programs that the kernel runs, with the filters of the questions; `assembly`: writes
 //!   them; `bpf`: loads them; [`trial`]: runs them on single frames.
 //! * `fanout`: the number of a packet's pair of hosts; `fanout_program`: selects the worker by this number;
@@ -41,9 +41,11 @@ mod dpdk_queue;
 mod fanout;
 mod fanout_program;
 mod flow_map;
+mod flow_maps;
 mod header_rules;
 mod interface_states;
 pub mod interfaces;
+mod keeper;
 mod link_socket;
 mod links;
 pub mod live_frames;
@@ -51,9 +53,11 @@ mod loader;
 mod names;
 mod options;
 mod packet_socket;
+mod place;
 mod placement;
 mod places;
 mod programs;
+mod proof;
 mod ring;
 mod sender;
 mod share;
@@ -63,8 +67,9 @@ pub mod trial;
 mod umem;
 mod xdp_socket;
 
+pub use keeper::Keeper;
 pub use links::Links;
-pub use loader::{LOADER_THREAD, Loader};
+pub use loader::{Divided, Loader};
 pub use names::NamedInterface;
 pub use options::{LinkOptions, Method, Note, Notes};
 pub use sender::Sender;

@@ -4,7 +4,7 @@ use crate::balance::Balance;
 use crate::card::CardDrops;
 use crate::dpdk::PREFIX;
 use crate::dpdk_queue;
-use crate::flow_map::FlowMaps;
+use crate::flow_maps::FlowMaps;
 use crate::interface_states::InterfaceStates;
 use crate::interfaces;
 use crate::link_socket::{LinkSocket, Target};

@@ -1,102 +1,149 @@
-//! The thread that loads programs into the kernel: the only one that needs rights once the sockets are open.
+//! Who loads filters into the kernel: this process, or another one that has the rights ([`Keeper`]).
 //!
-//! Rights belong to threads. A process that gives up its rights starts a [`Loader`] before, and keeps the
-//! rights of this thread alone: no thread that sees a packet, or that others can talk to, has them.
+//! Rights are needed for programs and for tables, which new questions need at any time. A process that parses
+//! hostile bytes should not have rights. So it divides once its sockets are open: the keeper keeps the rights
+//! and sees no packet, the worker has none and asks the keeper.
 
+use crate::bpf::Program;
+use crate::flow_map::FlowMap;
+use crate::keeper::{Client, Keeper, channels};
+use crate::place::Place;
 use std::io;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_packet::KernelFilter;
 
-/// The name of the thread, and of those that it starts.
-pub const LOADER_THREAD: &str = "weir-sieve";
+/// The name of threads that load filters.
+const THREAD: &str = "weir-sieve";
 
-enum Job {
-    /// In the thread itself, before further jobs.
-    Here(Box<dyn FnOnce() + Send>),
-    Meanwhile(Box<dyn FnOnce() + Send>),
+/// What loads filters for the interfaces of a capture: at first the process itself, with the rights of the
+/// thread that captures.
+#[derive(Debug, Clone, Default)]
+pub struct Loader(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    places: Vec<Arc<Place>>,
+    way: Way,
 }
 
-/// Loads programs on a thread of its own. Until it is [started](Self::start), each job has a thread with the
-/// rights of its caller.
-#[derive(Debug, Clone, Default)]
-pub struct Loader(Option<Arc<Mutex<Option<Sender<Job>>>>>);
+#[derive(Debug, Default)]
+enum Way {
+    #[default]
+    Own,
+    /// By place: the keeper's thread for it.
+    Keeper(Vec<Arc<Mutex<Client>>>),
+    /// Nobody, and why.
+    Ended(&'static str),
+}
+
+/// What loads filters for a place.
+#[derive(Debug, Clone)]
+pub(crate) enum Kernel {
+    Own(Arc<Place>),
+    Keeper(Arc<Mutex<Client>>),
+}
+
+impl Kernel {
+    /// Loads a filter.
+    ///
+    /// # Errors
+    /// If the rights are missing, or the kernel refuses the program.
+    pub fn load(&self, filter: &KernelFilter, flows: Option<&FlowMap>) -> io::Result<Program> {
+        match self {
+            Self::Own(place) => place.load(Some(place.part_of(filter)), flows.map(FlowMap::number)),
+            Self::Keeper(client) => locked(client).load(filter, flows.and_then(FlowMap::keeper_number)),
+        }
+    }
+
+    /// An empty table of connections with these words ([`KernelFilters::flow_words`]).
+    ///
+    /// # Errors
+    /// If the rights are missing, or the kernel has no memory.
+    ///
+    /// [`KernelFilters::flow_words`]: weir_packet::KernelFilters::flow_words
+    pub fn table(&self, words: [usize; 3]) -> io::Result<FlowMap> {
+        match self {
+            Self::Own(_) => FlowMap::new(words),
+            Self::Keeper(client) => locked(client).table(words),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Loader {
-    /// Starts the thread, with the rights of the caller. The thread ends with [`end`](Self::end), or with the
-    /// last copy of the loader.
+    /// Adds a place; returns its number.
+    pub(crate) fn add(&self, place: Arc<Place>) -> usize {
+        let mut state = locked(&self.0);
+        state.places.push(place);
+        state.places.len() - 1
+    }
+
+    /// What loads filters for a place.
     ///
     /// # Errors
-    /// The system makes no thread.
-    pub fn start() -> io::Result<Self> {
-        let (sender, jobs) = channel::<Job>();
-        let named = || std::thread::Builder::new().name(LOADER_THREAD.into());
-        named().spawn(move || {
-            for job in jobs {
-                match job {
-                    Job::Here(job) => job(),
-                    // The kernel may take a second for a job, and jobs of several interfaces do not wait for
-                    // each other. A thread has the rights of the one that starts it.
-                    Job::Meanwhile(job) => drop(named().spawn(job)),
-                }
-            }
-        })?;
-        Ok(Self(Some(Arc::new(Mutex::new(Some(sender))))))
+    /// If the loader has ended.
+    pub(crate) fn kernel(&self, place: usize) -> io::Result<Kernel> {
+        let state = locked(&self.0);
+        let (kernel, why) = match &state.way {
+            Way::Own => (state.places.get(place).cloned().map(Kernel::Own), "it has no place"),
+            Way::Keeper(clients) => (clients.get(place).cloned().map(Kernel::Keeper), "it has no place"),
+            Way::Ended(why) => (None, *why),
+        };
+        kernel.ok_or_else(|| io::Error::other(why))
     }
 
-    /// Accepts no further jobs: programs stay as they are. Those that were accepted are completed.
-    pub fn end(&self) {
-        if let Some(jobs) = &self.0 {
-            jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        }
-    }
-
-    /// Calls a function in the thread, and waits for its result: one that changes the rights of the thread,
-    /// or needs them. `None`: the loader was not started, or has ended.
-    pub fn call_in_thread<T: Send + 'static>(&self, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let (sender, result) = channel();
-        self.jobs()?.send(Job::Here(Box::new(move || drop(sender.send(call()))))).ok()?;
-        result.recv().ok()
-    }
-
-    /// Does a job meanwhile.
+    /// Does a job of a place meanwhile: the kernel may take a second, and jobs of several interfaces do not
+    /// wait for each other.
     ///
     /// # Errors
-    /// The system makes no thread; the loader has ended.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        if self.0.is_none() {
-            return std::thread::Builder::new().name(LOADER_THREAD.into()).spawn(job).map(drop);
-        }
-        let sent = self.jobs().and_then(|jobs| jobs.send(Job::Meanwhile(Box::new(job))).ok());
-        sent.ok_or_else(|| io::Error::other("the rights to load filters were given up"))
+    /// If the system makes no thread, or the loader has ended.
+    pub(crate) fn run(&self, place: usize, job: impl FnOnce(Kernel) + Send + 'static) -> io::Result<()> {
+        let kernel = self.kernel(place)?;
+        std::thread::Builder::new().name(THREAD.into()).spawn(move || job(kernel)).map(drop)
     }
 
-    /// Whether jobs have a thread of their own.
-    pub(crate) fn is_started(&self) -> bool {
-        self.0.is_some()
+    /// Whether filters can be loaded for some interface.
+    pub fn has_places(&self) -> bool {
+        !locked(&self.0).places.is_empty()
     }
 
-    fn jobs(&self) -> Option<Sender<Job>> {
-        self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Prepares the division of the process: what the keeper serves. The worker calls
+    /// [`ask_keeper`](Self::ask_keeper) with it, and the keeper serves; each drops the rest.
+    ///
+    /// # Errors
+    /// If the system has no sockets.
+    pub fn divide(&self) -> io::Result<Divided> {
+        let places = locked(&self.0).places.clone();
+        let (clients, keeper) = channels(places)?;
+        Ok(Divided { clients, keeper })
+    }
+
+    /// Filters are loaded by the keeper from now on.
+    pub fn ask_keeper(&self, divided: Divided) {
+        let clients = divided.clients.into_iter().map(|client| Arc::new(Mutex::new(client))).collect();
+        locked(&self.0).way = Way::Keeper(clients);
+    }
+
+    /// No filters are loaded from now on, for this reason: those that are loaded stay. What has begun is
+    /// completed.
+    pub fn end(&self, why: &'static str) {
+        locked(&self.0).way = Way::Ended(why);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The two sides of a process that divides.
+#[derive(Debug)]
+pub struct Divided {
+    clients: Vec<Client>,
+    keeper: Keeper,
+}
 
-    #[test]
-    fn jobs_have_the_thread_until_the_loader_ends() {
-        let name = || std::thread::current().name().map(str::to_string);
-        let (none, loader) = (Loader::default(), Loader::start().expect("a thread"));
-        assert_eq!(none.call_in_thread(name), None);
-        assert_eq!(loader.call_in_thread(name), Some(Some(LOADER_THREAD.to_string())));
-        let (sender, done) = channel();
-        for one in [&none, &loader] {
-            let sender = sender.clone();
-            one.run(move || sender.send(()).expect("somebody waits")).expect("a thread");
-            done.recv().expect("the job is done");
-        }
-        loader.clone().end();
-        assert!(loader.call_in_thread(name).is_none() && loader.run(|| {}).is_err());
+impl Divided {
+    /// The keeper's side.
+    pub fn into_keeper(self) -> Keeper {
+        self.keeper
     }
 }

@@ -1,7 +1,7 @@
 //! A socket of the family AF_PACKET with a ring of version TPACKET_V3 (`packet(7)`).
 
 use crate::fanout;
-use crate::flow_map::FlowMaps;
+use crate::flow_maps::FlowMaps;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};

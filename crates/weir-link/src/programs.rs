@@ -8,7 +8,6 @@ use crate::assembly::{
     TIME,
 };
 use crate::bpf::{CountMap, OF_FLOWS, ScratchMap, SocketMap, UNNEEDED};
-use crate::flow_map::FlowMap;
 use weir_packet::bpf::code::{DOUBLE, HALF, LOAD_NUMBER, STACK, WORD};
 use weir_packet::{BpfInstruction, KernelFilter};
 
@@ -49,14 +48,14 @@ pub(crate) struct Fate<'a> {
     pub drops: bool,
 }
 
-/// Writes a filter, with the map of the connections that it takes over.
-fn filter(all: &mut Assembly, filter: &[BpfInstruction], flows: Option<&FlowMap>) {
+/// Writes a filter, with the number of the map of the connections that it takes over.
+fn filter(all: &mut Assembly, filter: &[BpfInstruction], flows: Option<i32>) {
     let is_map = |one: &BpfInstruction| {
         one.registers >> 4 == KernelFilter::IS_MAP
             && one.code == LOAD_NUMBER
             && one.number == KernelFilter::FLOWS
     };
-    let number = flows.map_or(KernelFilter::FLOWS, FlowMap::number);
+    let number = flows.unwrap_or(KernelFilter::FLOWS);
     let filter: Vec<BpfInstruction> =
         filter.iter().map(|&one| if is_map(&one) { BpfInstruction { number, ..one } } else { one }).collect();
     all.filter(&filter);
@@ -65,9 +64,9 @@ fn filter(all: &mut Assembly, filter: &[BpfInstruction], flows: Option<&FlowMap>
 /// A program of XDP. `counts` counts the packets that no question needs.
 pub(crate) fn for_interface(
     fate: Fate<'_>,
-    of_questions: Option<&KernelFilter>,
+    of_questions: Option<&[BpfInstruction]>,
     counts: &CountMap,
-    flows: Option<&FlowMap>,
+    flows: Option<i32>,
 ) -> Vec<BpfInstruction> {
     let mut all = Assembly::default();
     all.copy(9, 1);
@@ -77,7 +76,7 @@ pub(crate) fn for_interface(
         all.copy(6, 0);
         all.load(WORD, 7, 9, DATA);
         all.load(WORD, 8, 9, DATA_END);
-        filter(&mut all, &of_questions.frame, flows);
+        filter(&mut all, of_questions, flows);
         all.jump_if(EQUAL, 0, KernelFilter::UNNEEDED, unneeded);
         all.jump_if(EQUAL, 0, KernelFilter::COUNTED, of_flow);
     }
@@ -155,10 +154,10 @@ fn count(all: &mut Assembly, counts: &CountMap, which: u32) {
 /// The program of a socket's filter. The socket receives the packets that a question needs; the others are
 /// discarded, and `counts` counts them.
 pub(crate) fn for_socket(
-    of_questions: &KernelFilter,
+    of_questions: &[BpfInstruction],
     scratch: &ScratchMap,
     counts: &CountMap,
-    flows: Option<&FlowMap>,
+    flows: Option<i32>,
 ) -> Vec<BpfInstruction> {
     let mut all = Assembly::default();
     let [needed, unneeded, of_flow, discarded, whole, copied] = [(); 6].map(|()| all.label());
@@ -196,7 +195,7 @@ pub(crate) fn for_socket(
     all.copy(3, 7);
     load_bytes(&mut all, needed);
     all.place(copied);
-    filter(&mut all, &of_questions.copy, flows);
+    filter(&mut all, of_questions, flows);
     all.jump_if(EQUAL, 0, KernelFilter::UNNEEDED, unneeded);
     all.jump_if(EQUAL, 0, KernelFilter::COUNTED, of_flow);
     all.place(needed);

@@ -235,9 +235,10 @@ impl Mapping {
         Self::map(bytes, libc::MAP_SHARED, socket.raw(), offset)
     }
 
-    /// `bytes` zeros of the process's own memory.
+    /// `bytes` zeros. If the process divides, the new process has the same memory, not a copy of it: the
+    /// kernel goes on to write there.
     pub fn anonymous(bytes: usize) -> io::Result<Self> {
-        Self::map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        Self::map(bytes, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
     }
 
     fn map(bytes: usize, flags: c_int, file: RawFd, offset: i64) -> io::Result<Self> {

@@ -1,11 +1,12 @@
 //! Runs programs on single frames in the kernel, without an interface (`BPF_PROG_TEST_RUN`): for tests and
 //! benchmarks.
 
-use crate::bpf::{CountMap, Program, ProgramKind, ScratchMap};
+use crate::bpf::{Program, ProgramKind};
 use crate::fanout_program::{PLACES, hash_alone};
 use crate::flow_map::FlowMap;
+use crate::place::{Place, PlaceKind};
 use crate::placement::Placement;
-use crate::programs::{Fate, for_interface, for_socket};
+use crate::proof;
 use std::io;
 use std::sync::Arc;
 #[cfg(doc)]
@@ -30,10 +31,8 @@ impl Trial {
     /// # Errors
     /// If the process lacks the right, or the kernel refuses the program, with the reason.
     pub fn of_interface(filter: &KernelFilter, flow_words: Option<[usize; 3]>) -> io::Result<Self> {
-        let (counts, flows) = (CountMap::new()?, flow_map(flow_words)?);
-        let fate = Fate { sockets: None, drops: true };
-        let program = for_interface(fate, Some(filter), &counts, flows.as_deref());
-        Ok(Self { program: Program::load(ProgramKind::Xdp, &program)?, needed: XDP_PASS, flows })
+        let place = PlaceKind::Interface { sockets: None, drops: true };
+        Self::load(place, ProgramKind::Xdp, filter, flow_words, XDP_PASS)
     }
 
     /// Loads a filter as a socket filter.
@@ -41,10 +40,21 @@ impl Trial {
     /// # Errors
     /// As [`of_interface`](Self::of_interface).
     pub fn of_socket(filter: &KernelFilter, flow_words: Option<[usize; 3]>) -> io::Result<Self> {
-        let (scratch, counts) = (ScratchMap::new()?, CountMap::new()?);
-        let flows = flow_map(flow_words)?;
-        let program = for_socket(filter, &scratch, &counts, flows.as_deref());
-        Ok(Self { program: Program::load(ProgramKind::Frames, &program)?, needed: i32::MAX as u32, flows })
+        Self::load(PlaceKind::Sockets, ProgramKind::Frames, filter, flow_words, i32::MAX as u32)
+    }
+
+    fn load(
+        place: PlaceKind,
+        kind: ProgramKind,
+        filter: &KernelFilter,
+        flow_words: Option<[usize; 3]>,
+        needed: u32,
+    ) -> io::Result<Self> {
+        let place = Place::new(place)?;
+        let flows = flow_words.map(FlowMap::new).transpose()?.map(Arc::new);
+        let filter = place.part_of(filter);
+        let program = place.program(Some(filter), flows.as_deref().map(FlowMap::number));
+        Ok(Self { program: Program::load(kind, &program)?, needed, flows })
     }
 
     /// Whether some question needs the frame.
@@ -69,9 +79,14 @@ impl Trial {
     }
 }
 
-/// An empty table of connections with these words.
-fn flow_map(words: Option<[usize; 3]>) -> io::Result<Option<Arc<FlowMap>>> {
-    Ok(words.map(FlowMap::new).transpose()?.map(Arc::new))
+/// Whether a [`Keeper`](crate::Keeper) loads a filter, for a driver and for a socket.
+///
+/// # Errors
+/// The instruction that filters do not have.
+pub fn check(filter: &KernelFilter, flow_words: Option<[usize; 3]>) -> Result<(), String> {
+    let key_words = flow_words.map(|[key_words, ..]| key_words);
+    proof::check(&filter.frame, true, key_words)?;
+    proof::check(&filter.copy, false, key_words)
 }
 
 /// The assignment of packets to two workers in the kernel.

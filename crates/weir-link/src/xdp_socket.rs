@@ -5,7 +5,7 @@
 //! itself (zero copy), or the kernel copies them.
 
 use crate::bpf::SocketMap;
-use crate::flow_map::FlowMaps;
+use crate::flow_maps::FlowMaps;
 use crate::link_socket::{LinkSocket, Target};
 use crate::names::{NamedInterface, Names, link_of};
 use crate::options::{LinkOptions, Note, Notes};

@@ -93,6 +93,10 @@ impl KernelFilter {
     /// more. Shorter frames are followed by arbitrary bytes.
     pub const COPY_BYTES: usize = 320;
 
+    /// Instructions of a part at most: the program around it jumps over it. The kernel's own limit is the
+    /// number that its verifier visits.
+    pub const INSTRUCTIONS_MAX: usize = 30_000;
+
     /// The verdict of packets that no question needs.
     pub const UNNEEDED: i32 = 0;
     /// The verdict of packets that some question may need.

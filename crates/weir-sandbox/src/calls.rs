@@ -2,6 +2,7 @@
 //! with ENOSYS if they are newer than the list.
 
 use libc as c;
+use rustix::process::Pid;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition,
     SeccompFilter, SeccompRule, TargetArch,
@@ -38,15 +39,12 @@ const PLAIN: &[i64] = &[
     c::SYS_rseq,
     c::SYS_sched_yield,
     c::SYS_sched_getaffinity,
-    c::SYS_sched_setaffinity,
     c::SYS_sched_getparam,
     c::SYS_sched_getscheduler,
     c::SYS_sched_get_priority_max,
     c::SYS_sched_get_priority_min,
     c::SYS_getpriority,
-    c::SYS_setpriority,
     c::SYS_getcpu,
-    c::SYS_tgkill,
     c::SYS_rt_sigaction,
     c::SYS_rt_sigpending,
     c::SYS_rt_sigprocmask,
@@ -71,7 +69,6 @@ const PLAIN: &[i64] = &[
     c::SYS_gettid,
     c::SYS_getuid,
     c::SYS_prctl,
-    c::SYS_prlimit64,
     c::SYS_seccomp,
     c::SYS_sysinfo,
     c::SYS_times,
@@ -109,7 +106,6 @@ const PLAIN: &[i64] = &[
     c::SYS_fadvise64,
     c::SYS_fallocate,
     c::SYS_fchdir,
-    c::SYS_fcntl,
     c::SYS_fdatasync,
     c::SYS_flock,
     c::SYS_fstat,
@@ -149,14 +145,9 @@ const PLAIN: &[i64] = &[
     c::SYS_write,
     c::SYS_writev,
     // Sockets.
-    c::SYS_accept,
-    c::SYS_accept4,
-    c::SYS_bind,
-    c::SYS_connect,
     c::SYS_getpeername,
     c::SYS_getsockname,
     c::SYS_getsockopt,
-    c::SYS_listen,
     c::SYS_recvfrom,
     c::SYS_recvmmsg,
     c::SYS_recvmsg,
@@ -228,21 +219,22 @@ const REQUESTS: &[u64] = &[
     SIOCETHTOOL,
 ];
 
+/// asm-generic/fcntl.h.
+const F_SETOWN_EX: c::c_int = 15;
+
 /// linux/sockios.h.
 const SIOCETHTOOL: u64 = 0x8946;
 
-/// Commands of `bpf` that read and change maps: lookup, update, delete, next key, lookup and delete
-/// (linux/bpf.h).
-const OF_MAPS: [u64; 5] = [1, 2, 3, 4, 21];
+/// Commands of `bpf` for maps and attachments that are there: lookup, update, delete, next key, lookup and
+/// delete, description, another program for an attachment (linux/bpf.h).
+const OF_MAPS: [u64; 7] = [1, 2, 3, 4, 21, 15, 29];
 
 /// The calls of the system that a thread, or a process, may still make.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Calls {
     /// Sockets that it can still make. What it has remains.
     pub sockets: Sockets,
-    /// It may load programs into the kernel, as far as its capabilities permit.
-    pub loads_programs: bool,
-    /// It may read and change maps of such programs.
+    /// It may use maps and programs of the kernel that it has.
     pub uses_maps: bool,
     /// Drivers of devices run in this process: all requests to devices, and other calls that drivers make.
     pub has_drivers: bool,
@@ -302,6 +294,7 @@ impl Calls {
         // Threads, no processes.
         let thread = u64::from(c::CLONE_THREAD.unsigned_abs());
         rules.insert(c::SYS_clone, vec![one(condition(0, Is::MaskedEq(thread), thread)?)?]);
+        rules.extend(of_own_process()?);
         // No mapping is writable and executable at the same time.
         let [write, execute] = [c::PROT_WRITE, c::PROT_EXEC].map(|bit| u64::from(bit.unsigned_abs()));
         for call in [c::SYS_mmap, c::SYS_mprotect] {
@@ -327,6 +320,8 @@ impl Calls {
             sockets.push(one(family(c::AF_NETLINK)?)?);
         }
         if self.sockets == Sockets::Network {
+            let calls = [c::SYS_accept, c::SYS_accept4, c::SYS_bind, c::SYS_connect, c::SYS_listen];
+            rules.extend(calls.map(|call| (call, vec![])));
             sockets.push(one(family(c::AF_UNIX)?)?);
             sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_STREAM)?)?);
             sockets.push(both(family(c::AF_INET6)?, kind(c::SOCK_STREAM)?)?);
@@ -335,21 +330,111 @@ impl Calls {
         if !sockets.is_empty() {
             rules.insert(c::SYS_socket, sockets);
         }
-        if self.loads_programs {
-            rules.insert(c::SYS_bpf, vec![]);
-        } else if self.uses_maps {
+        if self.uses_maps {
             let commands = OF_MAPS.iter().map(|command| one(condition(0, Is::Eq, *command)?));
             rules.insert(c::SYS_bpf, commands.collect::<Made<_>>()?);
         }
         if self.has_drivers {
             rules.extend(
-                [c::SYS_ioctl, c::SYS_move_pages, c::SYS_sched_setscheduler].map(|call| (call, vec![])),
+                [c::SYS_ioctl, c::SYS_move_pages, c::SYS_sched_setaffinity, c::SYS_sched_setscheduler]
+                    .map(|call| (call, vec![])),
             );
             #[cfg(target_arch = "x86_64")]
             rules.extend([c::SYS_ioperm, c::SYS_iopl].map(|call| (call, vec![])));
         }
         Ok(rules)
     }
+}
+
+/// Calls of a process that keeps rights for another one: memory, threads, waiting, and messages on sockets
+/// that are there. Nothing is opened.
+const OF_KEEPER: &[i64] = &[
+    c::SYS_brk,
+    c::SYS_clock_gettime,
+    c::SYS_clock_nanosleep,
+    c::SYS_close,
+    c::SYS_exit,
+    c::SYS_exit_group,
+    c::SYS_futex,
+    c::SYS_getpid,
+    c::SYS_getrandom,
+    c::SYS_gettid,
+    c::SYS_madvise,
+    c::SYS_mremap,
+    c::SYS_munmap,
+    c::SYS_ppoll,
+    c::SYS_read,
+    c::SYS_recvfrom,
+    c::SYS_recvmsg,
+    c::SYS_restart_syscall,
+    c::SYS_rseq,
+    c::SYS_rt_sigaction,
+    c::SYS_rt_sigprocmask,
+    c::SYS_rt_sigreturn,
+    c::SYS_rt_sigtimedwait,
+    c::SYS_sched_yield,
+    c::SYS_sendmsg,
+    c::SYS_sendto,
+    c::SYS_set_robust_list,
+    c::SYS_sigaltstack,
+    c::SYS_write,
+    c::SYS_writev,
+];
+
+/// Commands of `bpf` that load a program and make a map (linux/bpf.h).
+const OF_LOADER: [u64; 2] = [5, 0];
+
+/// The calls of a thread of the process that keeps rights for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeeperCalls {
+    /// It loads programs and makes maps.
+    Loads,
+    /// It waits for the other process, and sends signals to that process alone.
+    Watches(Pid),
+}
+
+impl KeeperCalls {
+    /// Restricts this thread, and those that it starts from now on.
+    ///
+    /// # Errors
+    /// The kernel has no seccomp.
+    pub fn restrict_thread(self) -> Made<()> {
+        let mut rules: Rules = OF_KEEPER.iter().map(|&call| (call, vec![])).collect();
+        let one = |condition| -> Made<SeccompRule> { Ok(SeccompRule::new(vec![condition])?) };
+        let execute = u64::from(c::PROT_EXEC.unsigned_abs());
+        for call in [c::SYS_mmap, c::SYS_mprotect] {
+            rules.insert(call, vec![one(condition(2, Is::MaskedEq(execute), 0)?)?]);
+        }
+        rules.extend(of_own_process()?);
+        match self {
+            Self::Loads => {
+                let commands = OF_LOADER.iter().map(|command| one(condition(0, Is::Eq, *command)?));
+                rules.insert(c::SYS_bpf, commands.collect::<Made<_>>()?);
+            }
+            Self::Watches(other) => {
+                let other = u64::from(other.as_raw_pid().unsigned_abs());
+                rules.insert(c::SYS_kill, vec![one(condition(0, Is::Eq, other)?)?]);
+                rules.insert(c::SYS_wait4, vec![]);
+            }
+        }
+        Ok(seccompiler::apply_filter(&program(rules, c::EPERM, true)?)?)
+    }
+}
+
+/// Calls that could reach other processes: they reach this one alone.
+fn of_own_process() -> Made<Rules> {
+    let one = |condition| -> Made<Vec<SeccompRule>> { Ok(vec![SeccompRule::new(vec![condition])?]) };
+    let own = u64::from(rustix::process::getpid().as_raw_pid().unsigned_abs());
+    let mut rules = Rules::new();
+    rules.insert(c::SYS_tgkill, one(condition(0, Is::Eq, own)?)?);
+    rules.insert(c::SYS_prlimit64, one(condition(0, Is::Eq, 0)?)?);
+    rules.insert(c::SYS_sched_setaffinity, one(condition(0, Is::Eq, 0)?)?);
+    rules.insert(c::SYS_setpriority, one(condition(1, Is::Eq, 0)?)?);
+    // No signals about descriptors.
+    let others = [c::F_SETOWN, F_SETOWN_EX].map(|command| u64::from(command.unsigned_abs()));
+    let others = others.iter().map(|command| condition(1, Is::Ne, *command)).collect::<Made<_>>()?;
+    rules.insert(c::SYS_fcntl, vec![SeccompRule::new(others)?]);
+    Ok(rules)
 }
 
 /// A condition on the lower 32 bits of an argument: the kernel takes these arguments as numbers of 32 bits.

@@ -6,6 +6,7 @@ use landlock::{
     RulesetStatus, Scope, path_beneath_rules,
 };
 use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The version of the interface whose rights are handled. Older kernels restrict what they know. The next
@@ -56,9 +57,31 @@ pub struct Files {
     pub write: Vec<PathBuf>,
 }
 
-/// Restricts this thread. Signals go only to this process and its threads from now on, and abstract sockets
-/// of others are closed to it.
-pub(crate) fn restrict(files: Option<&Files>, connects_to: Option<&[u16]>) -> Result<(), Box<dyn Error>> {
+/// What the Landlock of an older kernel does not restrict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing: the kernel has no Landlock (Linux 5.13), or does not use it.
+    All,
+    /// Some accesses: the kernel has an older version of the interface (before Linux 6.15).
+    Some,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::All => "this kernel has no Landlock: files are restricted by user and capabilities alone",
+            Self::Some => "the Landlock of this kernel is older, and restricts fewer kinds of access",
+        })
+    }
+}
+
+/// Restricts this thread. Abstract sockets of others are closed to it from now on, and other processes get no
+/// signals unless `sends_signals`.
+pub(crate) fn restrict(
+    files: Option<&Files>,
+    connects_to: Option<&[u16]>,
+    sends_signals: bool,
+) -> Result<Option<Missing>, Box<dyn Error>> {
     let mut set = Ruleset::default();
     if files.is_some() {
         set = set.handle_access(AccessFs::from_all(HANDLED))?;
@@ -66,7 +89,9 @@ pub(crate) fn restrict(files: Option<&Files>, connects_to: Option<&[u16]>) -> Re
     if connects_to.is_some() {
         set = set.handle_access(AccessNet::ConnectTcp)?;
     }
-    let mut set = set.scope(Scope::from_all(HANDLED))?.create()?;
+    let scopes = Scope::from_all(HANDLED);
+    let scopes = if sends_signals { scopes & !Scope::Signal } else { scopes };
+    let mut set = set.scope(scopes)?.create()?;
     if let Some(files) = files {
         let reads: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
         let writes = AccessFs::from_write(HANDLED) | reads;
@@ -80,10 +105,11 @@ pub(crate) fn restrict(files: Option<&Files>, connects_to: Option<&[u16]>) -> Re
     set = set.add_rules(
         ports.map(|port| Ok::<_, landlock::RulesetError>(NetPort::new(*port, AccessNet::ConnectTcp))),
     )?;
-    match set.restrict_self()?.ruleset {
-        RulesetStatus::NotEnforced => Err("this kernel has none".into()),
-        _ => Ok(()),
-    }
+    Ok(match set.restrict_self()?.ruleset {
+        RulesetStatus::NotEnforced => Some(Missing::All),
+        RulesetStatus::PartiallyEnforced => Some(Missing::Some),
+        RulesetStatus::FullyEnforced => None,
+    })
 }
 
 /// The paths that have a place in a file system. The kernel takes no rules for others, and always permits

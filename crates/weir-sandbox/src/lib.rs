@@ -6,6 +6,7 @@
 //! - [`Limits`]: the user that a thread continues as, the capabilities that the thread keeps
 //!   (capabilities(7)), and the files and TCP ports that the thread may open (landlock(7))
 //! - [`Calls`]: the system calls that a thread, or the whole process, may make (seccomp(2))
+//! - [`divide`]: a second process, for what still needs rights; [`KeeperCalls`]: the calls of that process
 //!
 //! ```
 //! use weir_sandbox::{Calls, Files, Limits};
@@ -13,26 +14,27 @@
 //! let worker = std::thread::spawn(|| {
 //!     let limits = Limits { files: Some(Files { read: vec!["/usr".into()], write: vec![] }), ..Limits::default() };
 //!     let missing = limits.enter().expect("the user does not change");
-//!     missing.iter().for_each(|part| println!("no {}: {}", part.name, part.why));
+//!     missing.iter().for_each(|what| println!("{what}"));
 //!     Calls::default().restrict_thread().expect("the kernel has seccomp");
 //!     std::fs::read("/etc/shadow").is_err() && std::process::Command::new("true").status().is_err()
 //! });
 //! assert!(worker.join().expect("it ends"));
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod calls;
+mod division;
 mod files;
 mod rights;
 
-pub use calls::{Calls, Sockets};
-pub use files::{Files, SYSTEM_FILES};
+pub use calls::{Calls, KeeperCalls, Sockets};
+pub use division::{Side, accept_signals, close_to_others, divide, watch};
+pub use files::{Files, Missing, SYSTEM_FILES};
 pub use rights::has_free_maps;
-pub use rustix::process::{Gid, Uid};
+pub use rustix::process::{Gid, Pid, Uid, WaitStatus, getpid};
 pub use rustix::thread::CapabilitySet;
 
-/// The [`Missing::name`] of the restriction of files and connections.
-pub const LANDLOCK: &str = "landlock";
+use std::fmt;
 
 /// What a thread may still do.
 #[derive(Debug, Clone)]
@@ -45,44 +47,66 @@ pub struct Limits {
     pub files: Option<Files>,
     /// Ports of TCP, on any host, to which it may still connect; `None`: all. What listens already goes on.
     pub connects_to: Option<Vec<u16>>,
+    /// It may send signals to other processes, as far as its user and its capabilities permit.
+    pub sends_signals: bool,
 }
 
 impl Default for Limits {
     /// The same user, without capabilities; all files and connections of that user.
     fn default() -> Self {
-        Self { user: None, capabilities: CapabilitySet::empty(), files: None, connects_to: None }
+        Self {
+            user: None,
+            capabilities: CapabilitySet::empty(),
+            files: None,
+            connects_to: None,
+            sends_signals: false,
+        }
     }
 }
 
-/// A part of the restriction that this system does not have.
-#[derive(Debug, Clone)]
-pub struct Missing {
-    /// The name of the part, for messages: `capabilities`, `no_new_privs`, or [`LANDLOCK`].
-    pub name: &'static str,
-    /// The reason, for messages.
-    pub why: String,
+/// Why a thread was not restricted.
+#[derive(Debug)]
+pub enum Error {
+    /// The thread may not become the user.
+    User(std::io::Error),
+    /// The kernel refuses a restriction.
+    Restriction {
+        /// Its name.
+        part: &'static str,
+        /// The reason.
+        why: String,
+    },
 }
 
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(error) => write!(f, "{error}"),
+            Self::Restriction { part, why } => write!(f, "{part}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
 impl Limits {
-    /// Restricts this thread, and those that it starts from now on. Returns what this system does not have.
+    /// Restricts this thread, and those that it starts from now on. Returns what the kernel is too old for.
     ///
     /// # Errors
-    /// The thread may not become the user.
-    pub fn enter(&self) -> Result<Vec<Missing>, std::io::Error> {
-        let mut parts = vec![("capabilities", rights::forget_capabilities())];
+    /// The thread may not become the user, or the kernel refuses a restriction that it has.
+    pub fn enter(&self) -> Result<Option<Missing>, Error> {
+        let part =
+            |part| move |why: Box<dyn std::error::Error>| Error::Restriction { part, why: why.to_string() };
+        rights::forget_capabilities().map_err(part("capabilities"))?;
         if let Some(ids) = self.user {
             // Another user would otherwise have none.
-            parts.push(("capabilities", rights::keep_for_another_user()));
-            rights::become_user(ids)?;
+            rights::keep_for_another_user().map_err(part("capabilities"))?;
+            rights::become_user(ids).map_err(Error::User)?;
         }
-        parts.push(("capabilities", rights::keep_capabilities(self.capabilities)));
-        parts.push(("no_new_privs", rights::forbid_new_rights()));
-        let connects_to = self.connects_to.as_deref();
-        parts.push((LANDLOCK, files::restrict(self.files.as_ref(), connects_to)));
-        let missing = |(name, done): (_, Result<_, Box<dyn std::error::Error>>)| {
-            Some(Missing { name, why: done.err()?.to_string() })
-        };
-        Ok(parts.into_iter().filter_map(missing).collect())
+        rights::keep_capabilities(self.capabilities).map_err(part("capabilities"))?;
+        rights::forbid_new_rights().map_err(part("no_new_privs"))?;
+        files::restrict(self.files.as_ref(), self.connects_to.as_deref(), self.sends_signals)
+            .map_err(part("landlock"))
     }
 
     /// Becomes the user, and gives up nothing else.

@@ -6,7 +6,9 @@ pub use crate::texts::{Tried, fuzz_text, shrink_text, try_text};
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use weir::{Ask, Compiled, Compiler, Executor, Item, Need, Options, Shape, Want, run};
-use weir_packet::{Block, Burst, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp};
+use weir_packet::{
+    Block, BpfInstruction, Burst, KernelFilter, LinkType, PacketMeta, Poll, Source, SourceError, Timestamp,
+};
 use weir_sessions::ProtocolSet;
 
 /// Maximum number of packets of one input, which form one burst.
@@ -19,6 +21,25 @@ impl Source for Once {
     fn poll(&mut self, burst: &mut Burst) -> Result<Poll, SourceError> {
         *burst = self.0.take().unwrap_or_default();
         Ok(if burst.packets.is_empty() { Poll::End } else { Poll::Packets })
+    }
+}
+
+/// Checks bytes as the part of a filter for the kernel: the verdict does not matter.
+pub fn fuzz_part(bytes: &[u8]) {
+    let part: Vec<BpfInstruction> = bytes
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|&[code, registers, a, b, c, d, e, f]| BpfInstruction {
+            code,
+            registers,
+            offset: i16::from_ne_bytes([a, b]),
+            number: i32::from_ne_bytes([c, d, e, f]),
+        })
+        .collect();
+    let filter = KernelFilter { frame: part.clone(), copy: part };
+    for words in [None, Some([3, 8, 64])] {
+        let _ = weir::link::trial::check(&filter, words);
     }
 }
 

@@ -25,8 +25,6 @@ const FRAME_END: u8 = 8;
 const LOOKUP: i32 = 1;
 /// `bpf_ktime_get_ns`.
 const TIME: i32 = 5;
-/// Instructions of a program at most. The kernel's own limit is the number that its verifier visits.
-const INSTRUCTIONS_MAX: usize = 30_000;
 
 /// Writes the code. The end is the instruction after the last one.
 pub(crate) fn emit(code: &Code) -> Result<Vec<BpfInstruction>, Unfit> {
@@ -34,14 +32,17 @@ pub(crate) fn emit(code: &Code) -> Result<Vec<BpfInstruction>, Unfit> {
     let locations = allocate(code, &order).ok_or(Unfit("more values than the stack has room for"))?;
     let mut emit = Emit { locations, code, all: vec![], starts: vec![None; code.parts.len()], jumps: vec![] };
     if !code.flows.tables.is_empty() {
+        // No flow, and a value wherever one is read: what the stack had before is the kernel's.
         emit.push(MOVE, SCRATCH[0], 0, 0, 0);
-        emit.push(STORE | DOUBLE, STACK, SCRATCH[0], -FLOW_AT, 0);
+        for at in (FLOW_AT..code.flows.key_at()).step_by(8) {
+            emit.push(STORE | DOUBLE, STACK, SCRATCH[0], -at, 0);
+        }
     }
     for (at, &part) in order.iter().enumerate() {
         emit.part(part, order.get(at + 1).copied());
     }
     emit.ends()?;
-    if emit.all.len() > INSTRUCTIONS_MAX {
+    if emit.all.len() > KernelFilter::INSTRUCTIONS_MAX {
         return Err(Unfit("too many instructions"));
     }
     Ok(emit.all)

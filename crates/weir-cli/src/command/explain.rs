@@ -2,6 +2,7 @@
 
 use crate::flags::{Part, Subset};
 use crate::question_options::{QuestionOptions, Settings};
+use crate::sandbox::{self, Needs};
 use crate::subcommand::Subcommand;
 use clap::Args as ClapArgs;
 use std::io::Write;
@@ -9,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use weir::explain;
 use weir::io::CaptureReader;
+use weir::link::Loader;
 use weir::packet::{Burst, Poll, Source};
 use weir_questions::Input;
 use weir_questions::QuestionSpec;
@@ -84,6 +86,11 @@ pub fn command() -> Subcommand {
 }
 
 fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if let Some(place) = &args.packet {
+        let input = Input { read: vec![split_place(place)?.0.into()], ..args.program.0.clone() };
+        let needs = Needs::of(&input, &[args.question()?], None);
+        sandbox::enter(&input, &needs, &Loader::default())?;
+    }
     let mut run = prepare(args)?;
     let compiled = run.compile()?.clone();
     let catalog = run.set().compiler.catalog();

@@ -66,11 +66,6 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
         is_open: true,
         ..RunSettings::default()
     };
-    let mut run = Run::new(input, settings, &[])?;
-    let set = Arc::clone(run.set());
-    let traffic = Arc::<Mutex<Traffic>>::default();
-    let shown = live::subscribe(&mut run, filter, &traffic)?;
-    run.compile()?;
     local_users::begin(&input.allow_user, input.group_read);
     let mut needs = Needs::of(input, &[], None);
     // Recordings.
@@ -80,6 +75,11 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     if !is_link {
         sandbox::enter(input, &needs, &Loader::default())?;
     }
+    let mut run = Run::new(input, settings, &[])?;
+    let set = Arc::clone(run.set());
+    let traffic = Arc::<Mutex<Traffic>>::default();
+    let shown = live::subscribe(&mut run, filter, &traffic)?;
+    run.compile()?;
     let captures = open(&run)?;
     if is_link {
         sandbox::enter(input, &needs, captures.loader())?;

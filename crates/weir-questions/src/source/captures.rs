@@ -227,7 +227,7 @@ impl Source for Captures {
         let filters = filters.filter(|_| self.tap.is_none() && !self.copies.removes());
         self.reader.source_mut().narrow(filters);
         if self.is_fixed {
-            self.loader.end();
+            self.loader.end("the questions cannot change");
         }
     }
 
@@ -263,7 +263,7 @@ fn link_options(
     let note = move |note: Note| Listener::within(listener.clone(), || tell(note));
     let method = Method::ALL.into_iter().find(|(name, _)| *name == input.method);
     Ok(LinkOptions {
-        loader: Loader::start().map_err(Failure::new)?,
+        loader: Loader::default(),
         method: method.map_or(usual.method, |(_, method)| method),
         buffer_bytes: buffer.map_or(usual.buffer_bytes, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         promiscuous: !input.no_promiscuous,

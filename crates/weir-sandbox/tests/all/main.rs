@@ -12,13 +12,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
-use weir_sandbox::{Calls, CapabilitySet, Files, Gid, Limits, Sockets, Uid};
+use weir_sandbox::{Calls, CapabilitySet, Files, Gid, KeeperCalls, Limits, Pid, Sockets, Uid};
 
 /// Runs in a thread of its own: limits cannot be left.
 fn within<T: Send + 'static>(limits: Limits, calls: Calls, body: impl FnOnce() -> T + Send + 'static) -> T {
     let restricted = std::thread::spawn(move || {
-        let missing = limits.enter().expect("the user does not change");
-        assert!(missing.is_empty(), "{missing:?}");
+        assert_eq!(limits.enter().expect("the kernel restricts the thread"), None);
         calls.restrict_thread().expect("the kernel has seccomp");
         body()
     });
@@ -39,6 +38,60 @@ fn calls_of_the_system_that_weir_never_makes_are_refused() {
             }
         });
     }
+}
+
+/// The process that loads programs for another one has these rights, and no use for others.
+#[test]
+fn a_keeper_loads_programs_or_sends_signals_to_its_worker() {
+    let worker = Command::new("sleep").arg("60").spawn().expect("sleep runs");
+    let number = Pid::from_child(&worker);
+    let raw = i64::from(number.as_raw_pid());
+    let opening: [(&str, i64, [i64; 6]); 8] = [
+        ("open", libc::SYS_openat, [-1, 0, 0, 0, 0, 0]),
+        ("socket", libc::SYS_socket, [libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0, 0, 0, 0]),
+        ("connect", libc::SYS_connect, [-1, 0, 0, 0, 0, 0]),
+        ("unlink", libc::SYS_unlinkat, [-1, 0, 0, 0, 0, 0]),
+        ("thread", libc::SYS_clone, [libc::CLONE_THREAD.into(), 0, 0, 0, 0, 0]),
+        ("prctl", libc::SYS_prctl, [0; 6]),
+        ("bpf: the program of another", libc::SYS_bpf, [13, 0, 0, 0, 0, 0]),
+        ("bpf: attach a program", libc::SYS_bpf, [28, 0, 0, 0, 0, 0]),
+    ];
+    for calls in [KeeperCalls::Loads, KeeperCalls::Watches(number)] {
+        let restricted = std::thread::spawn(move || {
+            let capabilities = CapabilitySet::BPF | CapabilitySet::KILL;
+            let limits = Limits { sends_signals: true, capabilities, ..none() };
+            assert_eq!(limits.enter().expect("the kernel restricts the thread"), None);
+            let has_rights = status(["CapEff", "", "", "", ""])[0] != "0000000000000000";
+            calls.restrict_thread().expect("the kernel has seccomp");
+            let loads = calls == KeeperCalls::Loads;
+            let load = errno_of(Raw(libc::SYS_bpf, [5, 0, 0, 0, 0, 0]));
+            if loads && has_rights {
+                assert_ne!(load, libc::EPERM, "the kernel looks at the arguments");
+            } else {
+                assert_eq!(load, libc::EPERM);
+            }
+            let kill = |process| errno_of(Raw(libc::SYS_kill, [process, 0, 0, 0, 0, 0]));
+            assert_eq!(
+                (kill(raw), kill(1), kill(-1)),
+                match loads {
+                    true => (libc::EPERM, libc::EPERM, libc::EPERM),
+                    false => (0, libc::EPERM, libc::EPERM),
+                }
+            );
+            let others = attempts::REFUSED.iter().filter(|one| !one.name.starts_with("bpf"));
+            for Attempt { name, raw } in others.chain(attempts::PACKET_SOCKETS) {
+                assert_eq!(errno_of(*raw), libc::EPERM, "{name}");
+            }
+            for (name, call, arguments) in opening {
+                assert_eq!(errno_of(Raw(call, arguments)), libc::EPERM, "{name}");
+            }
+            let execute = i64::from(libc::PROT_READ | libc::PROT_EXEC);
+            assert_eq!(attempts::map(execute), Err(libc::EPERM), "code");
+        });
+        restricted.join().expect("its assertions hold");
+    }
+    let mut worker = worker;
+    worker.kill().and_then(|()| worker.wait()).expect("it runs");
 }
 
 #[test]

@@ -45,19 +45,18 @@ pub(crate) fn of_threads(process: u32, line: &str) -> Vec<String> {
     values
 }
 
-/// The names of the threads that may load programs into the kernel.
-fn with_rights(process: u32) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the process runs").flatten();
-    let names = tasks.filter_map(|task| {
-        let status = fs::read_to_string(task.path().join("status")).ok()?;
-        let value = |line: &str| status.lines().find_map(|one| one.strip_prefix(line)).map(str::trim);
-        let rights = u64::from_str_radix(value("CapPrm:")?, 16).ok()?;
-        (rights >> 38 & 0b11 != 0).then(|| value("Name:").unwrap_or_default().to_string())
-    });
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    names.dedup();
-    names
+/// Numbers of capabilities (linux/capability.h).
+const DAC_OVERRIDE: u32 = 1;
+const FOWNER: u32 = 3;
+const KILL: u32 = 5;
+const NET_BIND_SERVICE: u32 = 10;
+const NET_ADMIN: u32 = 12;
+const PERFMON: u32 = 38;
+const BPF: u32 = 39;
+
+/// A set of capabilities, as the kernel writes it.
+fn rights(capabilities: &[u32]) -> String {
+    format!("{:016x}", capabilities.iter().fold(0u64, |set, one| set | 1 << one))
 }
 
 fn lines(path: &Path) -> u64 {
@@ -86,9 +85,9 @@ fn a_run_without_rights_delivers_everything() {
         fs::write(at("q.toml"), asked).expect("a temporary file");
         let (questions, socket) = (at("q.toml"), at("socket"));
         let run = ["run", &questions, "-i", "in0", "--method", method, "-j", workers];
-        let rights = ["--control", &socket, "--user", "nobody", "--stats", "-v", "--monitor"];
-        let capturing = Capturing::start(&[&run[..], &rights].concat());
-        let process = capturing.child.id();
+        let options = ["--control", &socket, "--user", "nobody", "--stats", "-v", "--monitor"];
+        let capturing = Capturing::start(&[&run[..], &options].concat());
+        let (keeper, worker) = (capturing.child.id(), capturing.worker());
         let first = send("out0", &datagrams(500, None)) as u64;
         until("the first packets are written", || lines(Path::new(&at("packets.json"))) == first);
         let mut client = TcpStream::connect("127.0.0.1:9917").expect("clients are served");
@@ -105,25 +104,26 @@ fn a_run_without_rights_delivers_everything() {
             more += send("out0", &datagrams(1_000, None)) as u64;
             until("all packets are written", || lines(Path::new(&at("more.json"))) == more);
         }
-        assert_eq!(of_threads(process, "NoNewPrivs"), ["1"]);
-        assert_eq!(of_threads(process, "Seccomp"), ["2"]);
-        // Filters in the kernel need CAP_BPF (39) and CAP_PERFMON (38), and those of interfaces CAP_NET_ADMIN
-        // (12).
-        // (12). Only the thread that loads them has these rights.
-        let kept = 1u64 << 39 | 1 << 38 | if method == "af_xdp" { 1 << 12 } else { 0 };
+        for process in [keeper, worker] {
+            assert_eq!(of_threads(process, "NoNewPrivs"), ["1"]);
+            assert_eq!(of_threads(process, "Seccomp"), ["2"]);
+            for set in ["CapInh", "CapBnd", "CapAmb"] {
+                assert_eq!(of_threads(process, set), [rights(&[])], "{set}");
+            }
+        }
+        let loads = if method == "af_xdp" { &[BPF, PERFMON, NET_ADMIN][..] } else { &[BPF, PERFMON] };
         for set in ["CapEff", "CapPrm"] {
-            assert_eq!(of_threads(process, set), [0, kept].map(|set| format!("{set:016x}")), "{set}");
+            assert_eq!(of_threads(worker, set), [rights(&[])], "{set}");
+            // A thread of the keeper loads programs, another one sends signals to the worker.
+            assert_eq!(of_threads(keeper, set), [rights(&[KILL]), rights(loads)], "{set}");
         }
-        assert_eq!(with_rights(process), ["weir-sieve"]);
-        for set in ["CapInh", "CapBnd", "CapAmb"] {
-            assert_eq!(of_threads(process, set), [format!("{:016x}", 0)], "{set}");
-        }
-        assert_eq!(of_threads(process, "Uid"), [nobody.trim()]);
-        assert_eq!(of_threads(process, "Groups").len(), 1);
+        assert_eq!(of_threads(worker, "Uid"), [nobody.trim()]);
+        assert_eq!(of_threads(worker, "Groups").len(), 1);
+        assert_eq!(of_threads(keeper, "Uid"), ["0"]);
         drop(client);
         let output = capturing.end();
         assert_exact(&output, first + more);
-        assert!(!text(&output.stderr).contains("sandbox: no"), "{}", text(&output.stderr));
+        assert!(!text(&output.stderr).contains("sandbox:"), "{}", text(&output.stderr));
         assert_eq!(lines(Path::new(&at("packets.json"))), first + more);
         assert_eq!(
             weir(&["packets", "-r", &at("seen.pcapng"), "--count"]).1.trim(),
@@ -133,6 +133,83 @@ fn a_run_without_rights_delivers_everything() {
         assert!(!Path::new(&socket).exists(), "the socket is removed");
         let _ = fs::remove_dir_all(&folder);
     }
+}
+
+fn runs(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // A process that has ended and that nobody waited for is a zombie.
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
+}
+
+/// Whichever part of a capture dies, the other one ends, too, and no program stays attached.
+#[test]
+fn no_part_of_a_capture_outlives_the_other() {
+    if !inside("service::no_part_of_a_capture_outlives_the_other") {
+        return;
+    }
+    make_pair(0);
+    let has_program = || {
+        let link = Command::new("ip").args(["link", "show", "in0"]).output().expect("ip runs");
+        text(&link.stdout).contains("xdp")
+    };
+    for method in ["af_packet", "af_xdp"] {
+        let start = || {
+            let run = ["flows", "-i", "in0", "--method", method, "--user", "nobody", "--format", "json"];
+            let capturing = Capturing::start(&run);
+            let worker = capturing.worker();
+            assert_ne!(worker, capturing.child.id());
+            assert_eq!(has_program(), method == "af_xdp");
+            (worker, capturing)
+        };
+        for (signal, number) in [("ABRT", 6), ("KILL", 9)] {
+            let (worker, capturing) = start();
+            let keeper = capturing.child.id();
+            sh(&format!("kill -{signal} {worker}"));
+            let output = capturing.wait();
+            assert_eq!(output.status.code(), Some(128 + number));
+            let said = text(&output.stderr);
+            assert!(said.contains(&format!("signal {number} ended the worker")), "{said}");
+            assert!(!runs(keeper) && !runs(worker) && !has_program());
+        }
+        let (worker, capturing) = start();
+        capturing.signal("KILL");
+        capturing.wait();
+        until("the worker ends with its keeper", || !runs(worker));
+        assert!(!has_program());
+        // A signal for both is no second one.
+        let (worker, capturing) = start();
+        sh(&format!("kill -TERM {worker} {}", capturing.child.id()));
+        let output = capturing.wait();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(!has_program());
+    }
+    // A supervisor may have left the ends of children ignored. A signal that the kernel sends is passed on,
+    // too: to a process that leads a session, when its terminal is closed.
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let started = format!("trap '' CHLD; exec {weir} flows -i in0");
+    let capturing = Capturing::run(Command::new("sh").args(["-c", &started]), "capturing on");
+    capturing.signal("HUP");
+    assert_eq!(capturing.wait().status.code(), Some(0));
+    // Nobody reads the memory of a keeper, as the same user either.
+    let setpriv = [
+        "--reuid",
+        "nobody",
+        "--inh-caps",
+        "+bpf,+perfmon,+net_raw",
+        "--ambient-caps",
+        "+bpf,+perfmon,+net_raw",
+    ];
+    let capturing = Capturing::run(
+        Command::new("setpriv").args(setpriv).arg(weir).args(["flows", "-i", "in0"]),
+        "capturing on",
+    );
+    let keeper = capturing.child.id();
+    assert_ne!(capturing.worker(), keeper);
+    let of_keeper = format!("/proc/{keeper}/mem");
+    let read = Command::new("setpriv").args(["--reuid", "nobody", "head", "-c", "1", &of_keeper]).output();
+    assert!(text(&read.expect("setpriv runs").stderr).contains("Permission denied"));
+    let output = capturing.end();
+    assert!(output.status.success());
 }
 
 #[test]
@@ -151,15 +228,14 @@ fn rights_are_those_that_the_options_say() {
         let capturing = Capturing::start(&[&run[..], options].concat());
         let sent = send("out0", &datagrams(100, None)) as u64;
         until("all packets are written", || lines(&output) == sent);
-        let process = capturing.child.id();
-        assert_eq!(of_threads(process, "Seccomp"), [seccomp]);
+        let (keeper, worker) = (capturing.child.id(), capturing.worker());
+        assert_eq!(keeper == worker, has_all);
+        assert_eq!(of_threads(worker, "Seccomp"), [seccomp]);
         // The questions cannot change: the thread that loaded their filters is gone.
-        until("the filters are loaded", || has_all || with_rights(process).is_empty());
-        assert_eq!(of_threads(process, "CapEff").len(), 1);
-        let capabilities = &of_threads(process, "CapEff")[0];
-        let capabilities = u64::from_str_radix(capabilities, 16).expect("a number");
-        // CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_NET_BIND_SERVICE.
-        assert_eq!(capabilities == 1 << 1 | 1 << 3 | 1 << 10, !has_all, "{capabilities:x}");
+        until("the filters are loaded", || has_all || of_threads(keeper, "CapEff") == [rights(&[KILL])]);
+        let all = of_threads(worker, "CapEff");
+        // Root writes files of others, and listens on low ports.
+        assert_eq!(all == [rights(&[DAC_OVERRIDE, FOWNER, NET_BIND_SERVICE])], !has_all, "{all:?}");
         assert_eq!(counter(&capturing.end(), "packets"), sent);
     }
     for (options, wanted) in [
@@ -201,7 +277,7 @@ fn captures_of_root_continue_as_the_user_of_the_installation() {
         let capturing = Capturing::start(&[&run[..], options].concat());
         let sent = send("out0", &datagrams(100, None)) as u64;
         until("all packets are written", || lines(&output) == sent);
-        assert_eq!(of_threads(capturing.child.id(), "Uid"), [number(user).trim()], "{options:?}");
+        assert_eq!(of_threads(capturing.worker(), "Uid"), [number(user).trim()], "{options:?}");
         let said = text(&capturing.end().stderr);
         assert_eq!(said.contains("the run continues as nobody"), user == "nobody", "{options:?}: {said}");
     }

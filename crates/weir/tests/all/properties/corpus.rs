@@ -54,6 +54,11 @@ fn filters_take_any_text() {
 }
 
 #[test]
+fn a_keeper_takes_any_instructions() {
+    replay("part", weir_testing::engines::fuzz_part);
+}
+
+#[test]
 fn programs_agree_on_any_packets() {
     replay("program", weir_testing::engines::fuzz_program);
 }
@@ -120,8 +125,52 @@ fn beginnings(target: &str) -> Vec<Named> {
         "datagrams" => datagrams(&mut random),
         "program" => programs(&mut random),
         "text" => choices(&mut random),
+        "part" => parts(&mut random),
         _ => handshakes(),
     }
+}
+
+/// Parts of filters: lookups and loops, with some instructions replaced by others of the language.
+fn parts(random: &mut Random) -> Vec<Named> {
+    let one = |code: u8, registers: u8, offset: i16, number: i32| {
+        let mut bytes = vec![code, registers];
+        bytes.extend(offset.to_le_bytes());
+        bytes.extend(number.to_le_bytes());
+        bytes
+    };
+    let lookup = [
+        one(0x71, 0x72, 12, 0),
+        one(0x55, 0x02, 8, 8),
+        one(0xbf, 0x73, 0, 0),
+        one(0x0f, 0x23, 0, 0),
+        one(0x7b, 0x2a, -16, 0),
+        one(0x18, 0x11, 0, -1),
+        one(0, 0, 0, 0),
+        one(0xbf, 0xa2, 0, 0),
+        one(0x07, 0x02, 0, -16),
+        one(0x85, 0, 0, 1),
+        one(0xb7, 0, 0, 1),
+    ];
+    let round = [one(0xb7, 3, 0, 5), one(0xbf, 0x30, 0, 0), one(0xb7, 3, 0, 6), one(0x15, 6, -3, 60)];
+    let others = [
+        one(0x85, 0, 0, 5),
+        one(0xdb, 0x20, 8, 0),
+        one(0x79, 0xa1, -16, 0),
+        one(0x2d, 0x87, 2, 0),
+        one(0xdc, 2, 0, 16),
+        one(0x57, 2, 0, 1),
+        one(0x05, 0, 1, 0),
+    ];
+    let mut seed = |number: u64| {
+        let mut all = if number.is_multiple_of(3) { round.to_vec() } else { lookup.to_vec() };
+        for _ in 0..number % 5 {
+            let at = random.below(all.len() as u64) as usize;
+            all[at] = others[random.below(others.len() as u64) as usize].clone();
+        }
+        all.push(one(0xb7, 0, 0, number as i32 % 3));
+        (format!("part-{number:02}"), all.concat())
+    };
+    (0..24).map(&mut seed).collect()
 }
 
 /// Datagrams of two streams and of TZSP, in an order that differs from seed to seed.

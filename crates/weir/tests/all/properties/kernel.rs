@@ -9,7 +9,7 @@ use crate::properties::drive::{
 };
 use crate::properties::engines;
 use std::io;
-use weir::link::trial::Trial;
+use weir::link::trial::{self, Trial};
 use weir::packet::{KernelFilter, LinkType, PacketMeta};
 use weir::{Ask, Compiled, Compiler, Options, Want};
 use weir_ir::abi::{Continuation, Program, Step};
@@ -39,10 +39,12 @@ fn load(compiled: &Compiled, number: usize) -> Option<io::Result<[Trial; 2]>> {
     let filters = compiled.kernel_filters()?;
     let load = |filter: KernelFilter| {
         let words = filters.flow_words();
+        trial::check(&filter, words).expect("the process that has the rights accepts the filter");
         Trial::of_interface(&filter, words).and_then(|one| Ok([one, Trial::of_socket(&filter, words)?]))
     };
     // Without times of the kernel, no connection is taken over, and there is no table.
     let alone = filters.filter(LinkType::ETHERNET, 0, false).expect("it is expressible");
+    alone.iter().for_each(|filter| trial::check(filter, None).expect("it is accepted"));
     if let Some(Err(error)) = alone.map(|filter| Trial::of_interface(&filter, None)) {
         return Some(Err(error));
     }
