@@ -22,12 +22,13 @@ pub const SECOND_AFTER: Duration = Duration::from_millis(250);
 /// The next signal terminates the process.
 static IS_STOPPED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// As long as nobody waits for signals, the first one itself makes the next one terminate the process.
-static AT_FIRST: Mutex<Vec<SigId>> = Mutex::new(vec![]);
+/// Handlers that make the next signal terminate the process, as soon as the first one comes. They are removed
+/// when a thread [waits](wait_elsewhere) for signals.
+static FIRST_SIGNAL_HANDLERS: Mutex<Vec<SigId>> = Mutex::new(vec![]);
 
 /// The caller waits for signals from now on, and [says](terminate_at_next) when the next one is a second one.
 pub fn wait_elsewhere() {
-    let handlers = std::mem::take(&mut *AT_FIRST.lock().unwrap_or_else(PoisonError::into_inner));
+    let handlers = std::mem::take(&mut *FIRST_SIGNAL_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner));
     for handler in handlers {
         signal_hook::low_level::unregister(handler);
     }
@@ -59,7 +60,7 @@ pub fn install(hangup: Hangup) -> Result<Ender, Failure> {
         signal_hook::flag::register_conditional_default(number, Arc::clone(&IS_STOPPED))
             .map_err(Failure::new)?;
         let handler = signal_hook::flag::register(number, Arc::clone(&IS_STOPPED)).map_err(Failure::new)?;
-        AT_FIRST.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
+        FIRST_SIGNAL_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
         signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)
             .map_err(Failure::new)?;
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_packet::KernelFilters;
 
-/// The table of the current filters, which the interfaces of a capture share.
+/// The table of connections that the current filters use; all interfaces of a capture share one table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FlowMaps(Arc<Mutex<Option<Current>>>);
 

@@ -88,11 +88,7 @@ impl Client {
     pub fn load(&mut self, filter: &KernelFilter, table: Option<u32>) -> io::Result<Program> {
         let part = self.place.part_of(filter);
         let mut bytes = request([FILTER, table.unwrap_or(NO_TABLE), part.len() as u32, 0]).to_vec();
-        for one in part {
-            bytes.extend([one.code, one.registers]);
-            bytes.extend(one.offset.to_ne_bytes());
-            bytes.extend(one.number.to_ne_bytes());
-        }
+        bytes.extend(part.iter().flat_map(|one| one.to_bytes()));
         self.ask(&bytes).map(|(program, _)| Program::from_other(program))
     }
 
@@ -193,7 +189,9 @@ fn answer(place: &Place, tables: &Tables, mut socket: &UnixStream) -> io::Result
         [FILTER, table, count, 0] if count as usize <= KernelFilter::INSTRUCTIONS_MAX => {
             let mut bytes = vec![0; count as usize * INSTRUCTION_BYTES];
             socket.read_exact(&mut bytes)?;
-            load(place, tables, table, &instructions(&bytes)).map(|program| (Made::Program(program), 0))
+            let part: Vec<_> =
+                bytes.as_chunks().0.iter().map(|bytes| BpfInstruction::from_bytes(*bytes)).collect();
+            load(place, tables, table, &part).map(|program| (Made::Program(program), 0))
         }
         [TABLE, key_words, entry_words, entries] => {
             tables.make([key_words, entry_words, entries]).map(|table| (Made::Table(table.map), table.number))
@@ -247,17 +245,6 @@ impl Made {
             Self::Table(map) => map.descriptor(),
         }
     }
-}
-
-fn instructions(bytes: &[u8]) -> Vec<BpfInstruction> {
-    let all = bytes.chunks_exact(INSTRUCTION_BYTES).filter_map(|one| <[u8; 8]>::try_from(one).ok());
-    all.map(|[code, registers, a, b, c, d, e, f]| BpfInstruction {
-        code,
-        registers,
-        offset: i16::from_ne_bytes([a, b]),
-        number: i32::from_ne_bytes([c, d, e, f]),
-    })
-    .collect()
 }
 
 /// Loads a filter, if its part is one of ours.

@@ -91,7 +91,7 @@ impl Place {
     /// Loads the program around the part of a filter.
     ///
     /// # Errors
-    /// If this thread lacks the right, or the kernel refuses the program.
+    /// If the thread lacks CAP_BPF, or CAP_NET_ADMIN for an interface, or if the kernel refuses the program.
     pub fn load(&self, filter: Option<&[BpfInstruction]>, flows: Option<i32>) -> io::Result<Program> {
         let kind = if self.is_interface() { ProgramKind::Xdp } else { ProgramKind::Socket };
         Program::load(kind, &self.program(filter, flows))

@@ -6,6 +6,7 @@
 //! one sort: a number, or a pointer that can be moved and read. Numbers alone reach the map of connections
 //! and the verdict.
 
+use crate::assembly::{DIFFERENT, EQUAL, LOOKUP, TIME};
 use weir_packet::bpf::code::{
     ATOMIC, BY_REGISTER, CALL, COMPUTE, DOUBLE, JUMP, LOAD, LOAD_NUMBER, MOVE, STACK, STORE, SWAP,
 };
@@ -20,15 +21,11 @@ const WRITABLE: u8 = 5;
 const LENGTH: usize = 6;
 const FRAME: usize = 7;
 const FRAME_END: usize = 8;
-/// `bpf_map_lookup_elem`.
-const LOOKUP: i32 = 1;
-/// `bpf_ktime_get_ns`.
-const TIME: i32 = 5;
 /// Operations of arithmetic, and conditions of jumps (RFC 9669, sections 4.1 and 4.3).
 const OPERATIONS: [u8; 10] = [0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x90, 0xa0];
 const CONDITIONS: [u8; 6] = [0x10, 0x20, 0x30, 0x50, 0xa0, 0xb0];
-const IF_EQUAL: u8 = JUMP | 0x10;
-const IF_DIFFERENT: u8 = JUMP | 0x50;
+const IF_EQUAL: u8 = JUMP | EQUAL;
+const IF_DIFFERENT: u8 = JUMP | DIFFERENT;
 /// The bits of an operation or condition in a code.
 const KIND: u8 = 0xf0;
 
@@ -343,6 +340,18 @@ mod tests {
 
     const BY: u8 = BY_REGISTER;
 
+    /// A lookup of the number in register 2, which is stored here on the stack.
+    fn lookup(at: i16) -> [BpfInstruction; 6] {
+        [
+            one(STORE | DOUBLE, 10, 2, at, 0),
+            one(LOAD_NUMBER, 1, KernelFilter::IS_MAP, 0, KernelFilter::FLOWS),
+            one(0, 0, 0, 0, 0),
+            one(MOVE | BY, 2, 10, 0, 0),
+            one(COMPUTE, 2, 0, 0, at.into()),
+            one(CALL, 0, 0, 0, LOOKUP),
+        ]
+    }
+
     #[test]
     fn a_part_that_reads_counts_and_looks_up_is_accepted() {
         let part = [
@@ -351,14 +360,8 @@ mod tests {
             one(JUMP | 0x50, 2, 0, 8, 8),
             one(MOVE | BY, 3, 7, 0, 0),
             one(COMPUTE | BY, 3, 2, 0, 0),
-            one(STORE | DOUBLE, 10, 2, -16, 0),
-            one(LOAD_NUMBER, 1, KernelFilter::IS_MAP, 0, KernelFilter::FLOWS),
-            one(0, 0, 0, 0, 0),
-            one(MOVE | BY, 2, 10, 0, 0),
-            one(COMPUTE, 2, 0, 0, -16),
-            one(CALL, 0, 0, 0, LOOKUP),
-            verdict(),
         ];
+        let part = [&part[..], &lookup(-16), &[verdict()]].concat();
         for is_interface in [true, false] {
             assert_eq!(check(&part, is_interface, Some(1)), Ok(()));
         }
@@ -369,15 +372,7 @@ mod tests {
 
     #[test]
     fn what_a_filter_never_does_is_refused() {
-        let entry = [
-            one(MOVE, 2, 0, 0, 7),
-            one(STORE | DOUBLE, 10, 2, -8, 0),
-            one(LOAD_NUMBER, 1, KernelFilter::IS_MAP, 0, KernelFilter::FLOWS),
-            one(0, 0, 0, 0, 0),
-            one(MOVE | BY, 2, 10, 0, 0),
-            one(COMPUTE, 2, 0, 0, -8),
-            one(CALL, 0, 0, 0, LOOKUP),
-        ];
+        let entry = [&[one(MOVE, 2, 0, 0, 7)][..], &lookup(-8)].concat();
         let wrong: [(&str, &[BpfInstruction]); 18] = [
             ("another function of the kernel", &[one(CALL, 0, 0, 0, 6)]),
             ("another map", &[one(LOAD_NUMBER, 1, KernelFilter::IS_MAP, 0, 5), one(0, 0, 0, 0, 0)]),

@@ -59,6 +59,18 @@ impl BpfInstruction {
     pub const fn new(code: u8, destination: u8, source: u8, offset: i16, number: i32) -> Self {
         Self { code, registers: source << 4 | destination, offset, number }
     }
+
+    /// The bytes of the instruction, in the order of the machine.
+    pub fn to_bytes(self) -> [u8; 8] {
+        let ([a, b], [c, d, e, f]) = (self.offset.to_ne_bytes(), self.number.to_ne_bytes());
+        [self.code, self.registers, a, b, c, d, e, f]
+    }
+
+    /// The instruction with these [bytes](Self::to_bytes).
+    pub fn from_bytes([code, registers, a, b, c, d, e, f]: [u8; 8]) -> Self {
+        let (offset, number) = (i16::from_ne_bytes([a, b]), i32::from_ne_bytes([c, d, e, f]));
+        Self { code, registers, offset, number }
+    }
 }
 
 impl fmt::Display for BpfInstruction {

@@ -421,7 +421,7 @@ impl KeeperCalls {
     }
 }
 
-/// Calls that could reach other processes: they reach this one alone.
+/// Calls that name a process, or a thread: permitted only for this process.
 fn of_own_process() -> Made<Rules> {
     let one = |condition| -> Made<Vec<SeccompRule>> { Ok(vec![SeccompRule::new(vec![condition])?]) };
     let own = u64::from(rustix::process::getpid().as_raw_pid().unsigned_abs());

@@ -26,17 +26,7 @@ impl Source for Once {
 
 /// Checks bytes as the part of a filter for the kernel: the verdict does not matter.
 pub fn fuzz_part(bytes: &[u8]) {
-    let part: Vec<BpfInstruction> = bytes
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .map(|&[code, registers, a, b, c, d, e, f]| BpfInstruction {
-            code,
-            registers,
-            offset: i16::from_ne_bytes([a, b]),
-            number: i32::from_ne_bytes([c, d, e, f]),
-        })
-        .collect();
+    let part: Vec<_> = bytes.as_chunks().0.iter().map(|bytes| BpfInstruction::from_bytes(*bytes)).collect();
     let filter = KernelFilter { frame: part.clone(), copy: part };
     for words in [None, Some([3, 8, 64])] {
         let _ = weir::link::trial::check(&filter, words);
