@@ -134,6 +134,12 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     let hangup = if reload.is_some() { Hangup::Reloads } else { Hangup::Ends };
     let has_control = socket.is_some() || door.is_some();
     let mut captures = run.open(has_control, &signals::install(hangup)?)?;
+    // A worker whose files are opened by another process cannot make sockets in their folders.
+    let open = || {
+        let name = recorder.map(RecorderOptions::take_name).transpose()?;
+        Ok::<_, Failure>((socket.map(control::bind).transpose()?, name))
+    };
+    let mut early = None;
     if is_link {
         // Also a question that ends changes the filters of the others.
         let has_ends = specs.len() > 1 && specs.iter().any(|spec| spec.limit.is_some());
@@ -141,11 +147,15 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
         if !can_change || recorder.is_some() {
             captures.fix();
         }
+        early = sandbox::is_served(input, &needs).then(open).transpose()?;
         sandbox::enter(input, &needs, captures.loader())?;
         run.start_clock()?;
     }
-    let recording = match (recorder, &asking) {
-        (Some(recorder), Some(asking)) => Some(recorder.start(&run, &mut captures, asking)?),
+    let (bound, name) = early.map_or_else(open, Ok)?;
+    let recording = match (recorder, &asking, name) {
+        (Some(recorder), Some(asking), Some(name)) => {
+            Some(recorder.start(&run, &mut captures, asking, name)?)
+        }
         _ => None,
     };
     let set = Arc::clone(run.set());
@@ -153,7 +163,7 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     if let Some(reload) = reload {
         reload::watch(reload, specs, run.control().downgrade(), &set)?;
     }
-    let _listening = socket.map(|path| control::listen(path, run.changes())).transpose()?;
+    let _listening = bound.map(|bound| control::listen(bound, run.changes())).transpose()?;
     let published = watch
         .as_ref()
         .map(|watch| metrics::publish(Readers::of(input), specs, watch, &set.totals))

@@ -1,22 +1,44 @@
 //! The process that was started, once a capture on links has begun. It keeps the rights to load filters
-//! ([`Keeper`]) and watches over the worker, which has none and does everything else. `sandbox` decides when
-//! the process divides.
+//! ([`Keeper`]) and, for root, to open files ([`Opener`]), and watches over the worker, which has none and does
+//! everything else. `sandbox` decides when the process divides.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use weir::link::{Keeper, Loader};
-use weir::sandbox::{self, CapabilitySet, Error, Files, KeeperCalls, Limits, Pid, Side, WaitStatus, getpid};
+use weir::sandbox::{
+    self, CapabilitySet, Error, Files, KeeperCalls, Limits, OPENER_CAPABILITIES, Opener, Pid, Side,
+    WaitStatus, getpid,
+};
 use weir_questions::messages::Failure;
 
 /// The worker is ended by these signals on request.
 const ON_REQUEST: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Divides the process; the worker goes on, and knows its keeper. The keeper has these capabilities, and
-/// never returns.
+/// What the worker knows of its keeper.
+#[derive(Debug)]
+pub struct Kept {
+    /// The process.
+    pub keeper: Pid,
+    /// The keeper opens the worker's files.
+    pub opens_files: bool,
+}
+
+/// The files that a keeper opens for its worker.
+#[derive(Debug)]
+pub struct Opened {
+    /// Opens them.
+    pub opener: Opener,
+    /// Their folders.
+    pub files: Files,
+}
+
+/// Divides the process; the worker goes on. The keeper loads filters with these capabilities, opens these
+/// files, and never returns.
 ///
 /// # Errors
 /// If the process cannot be divided.
-pub fn divide(loader: &Loader, capabilities: CapabilitySet) -> Result<Pid, Failure> {
+pub fn divide(loader: &Loader, capabilities: CapabilitySet, opened: Option<Opened>) -> Result<Kept, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(format!("sandbox: {error}; --no-sandbox does without a second process"))
     };
@@ -24,25 +46,41 @@ pub fn divide(loader: &Loader, capabilities: CapabilitySet) -> Result<Pid, Failu
     // Both processes would write what is in the buffer.
     std::io::stdout().flush()?;
     let keeper = getpid();
+    let (asking, answering) = UnixStream::pair().map_err(failed)?;
     match sandbox::divide().map_err(failed)? {
         Side::Child => {
-            loader.ask_keeper(divided);
-            Ok(keeper)
+            drop(answering);
+            match loader.has_places() {
+                true => loader.ask_keeper(divided),
+                false => loader.end("the rights for filters are missing"),
+            }
+            let ask = |_| sandbox::forbid_new_rights().and_then(|()| sandbox::ask_opener(&asking));
+            let opens_files = opened.map_or(Ok(false), ask).map_err(failed)?;
+            Ok(Kept { keeper, opens_files })
         }
-        Side::Parent { child } => keep(divided.into_keeper(), child, capabilities),
+        Side::Parent { child } => {
+            drop(asking);
+            let opened = opened.map(|opened| (opened, answering));
+            keep(divided.into_keeper(), child, capabilities, opened)
+        }
     }
 }
 
 /// Keeps the rights until the worker ends, and ends as the worker does.
-fn keep(keeper: Keeper, worker: Pid, capabilities: CapabilitySet) -> ! {
+fn keep(keeper: Keeper, worker: Pid, capabilities: CapabilitySet, opened: Option<(Opened, UnixStream)>) -> ! {
     let _ = rustix::thread::set_name(c"weir-keeper");
-    let enter = move || restrict(capabilities, KeeperCalls::Loads);
-    if let Err(error) = sandbox::close_to_others().and_then(|()| keeper.serve(enter)) {
+    let enter = move || restrict(capabilities, KeeperCalls::Loads, &Files::default());
+    let begun = sandbox::close_to_others().and_then(|()| keeper.serve(enter)).and_then(|_| {
+        let Some((Opened { opener, files }, socket)) = opened else { return Ok(()) };
+        let enter = move || restrict(OPENER_CAPABILITIES, KeeperCalls::Opens, &files);
+        opener.serve(worker, &socket, enter)
+    });
+    if let Err(error) = begun {
         say!("weir: {error}");
         end(2);
     }
     // CAP_KILL: the worker may run as another user.
-    restrict(CapabilitySet::KILL, KeeperCalls::Watches(worker));
+    restrict(CapabilitySet::KILL, KeeperCalls::Watches(worker), &Files::default());
     match sandbox::watch(worker) {
         Ok(status) => end_as(status),
         Err(error) => {
@@ -52,11 +90,11 @@ fn keep(keeper: Keeper, worker: Pid, capabilities: CapabilitySet) -> ! {
     }
 }
 
-/// Gives up all rights of a thread but these. Nothing is opened and no connection is made.
-fn restrict(capabilities: CapabilitySet, calls: KeeperCalls) {
+/// Gives up all rights of a thread but these. Nothing else is opened, and no connection is made.
+fn restrict(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
     let limits = Limits {
         capabilities,
-        files: Some(Files::default()),
+        files: Some(files.clone()),
         connects_to: Some(vec![]),
         sends_signals: matches!(calls, KeeperCalls::Watches(_)),
         ..Limits::default()

@@ -2,9 +2,9 @@
 //! decides what a run still needs: which files, whether the network, which capabilities. `weir::sandbox` has
 //! the mechanisms:
 //!
-//! * Another user (`--user`), and no capabilities. Sockets and rings stay open, and nothing is opened again.
-//!   Filters are loaded into the kernel by another process, which sees neither packets nor clients
-//!   ([`keeper`]).
+//! * Another user, and no capabilities. Sockets and rings stay open, and nothing is opened again. Filters are
+//!   loaded into the kernel by another process, which sees neither packets nor clients ([`keeper`]); it also
+//!   opens the files of a worker that root has started.
 //! * `no_new_privs`: a program that the process starts gets no more rights than the process has.
 //! * Landlock: files can be created and changed only in the directories of outputs, and read only there, in
 //!   those of the captures, and among the files of the system that every program may read.
@@ -14,24 +14,30 @@
 //! Rights belong to threads, and a thread has those of the thread that starts it. [`enter`] is therefore
 //! called before there are other threads, but for the one that DPDK has: it gives them up, too.
 
-use crate::{keeper, terminal};
+use crate::keeper::{self, Opened};
+use crate::terminal;
 use nix::unistd::{Group, User};
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use weir::io::ring::recorders;
 use weir::io::tcp::Endpoint;
 use weir::link::{Loader, dpdk};
-use weir::sandbox::{Calls, CapabilitySet, Error, Files, Gid, Limits, Missing, Sockets, Uid};
+use weir::sandbox::{Calls, CapabilitySet, Error, Files, Gid, Limits, Missing, Opener, Sockets, Uid};
+use weir_guard::owner;
 use weir_questions::Input;
 use weir_questions::QuestionSpec;
 use weir_questions::messages::Failure;
 use weir_questions::messages::set_writable;
 use weir_questions::output::place;
 
-/// What root may still do if no other user is given: write to directories of other users, and listen on low
+/// What root may still do if it opens its files itself: write to directories of other users, and listen on low
 /// ports.
 const OF_ROOT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::NET_BIND_SERVICE);
+
+/// The user as whom captures of root continue if nobody has named one.
+const STRANGER: &str = "nobody";
 
 /// Names the user as whom captures of root continue, if the command line names none. Made at the
 /// installation.
@@ -44,6 +50,8 @@ pub struct Needs {
     write: Vec<PathBuf>,
     /// Files and directories that are only read.
     read: Vec<PathBuf>,
+    /// Where files without a name are made.
+    temporary: Option<PathBuf>,
     /// Connections are made or accepted.
     has_network: bool,
     /// A script has the rights of the process, without its capabilities.
@@ -68,14 +76,13 @@ impl Needs {
             write.extend(files.chain(&spec.extract).chain(&spec.spool).cloned());
         }
         // Rows that are sorted may need more than memory, also those of questions that come later.
-        write.extend(Some(std::env::temp_dir()).filter(|directory| directory.is_dir()));
+        let temporary = Some(std::env::temp_dir()).filter(|directory| directory.is_dir());
         write.extend(socket.map(directory_of));
         let mut read = input.read_from.clone();
         for name in input.read.iter().map(Path::new) {
             if Endpoint::is_named(name) {
                 has_network = true;
-                // A recorder says where its spool is once it is asked.
-                read.extend(Endpoint::is_recorder(name).then(|| PathBuf::from("/")));
+                read.extend(spool_of(name));
             } else {
                 // Another file takes the place of one that is followed.
                 match input.follow {
@@ -91,7 +98,7 @@ impl Needs {
         // Of libraries that are loaded where they are there: nDPI, Vectorscan.
         read.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
         let is_trusting = specs.iter().any(|spec| spec.trust);
-        Self { write, read, has_network, is_trusting }
+        Self { write, read, temporary, has_network, is_trusting }
     }
 
     /// Also lets the run write here.
@@ -109,6 +116,13 @@ impl Needs {
         self.has_network = true;
     }
 
+    /// What a keeper opens.
+    fn opened(&self) -> Result<Opened, Failure> {
+        let folders = Files { read: self.read.clone(), write: self.places() };
+        let opener = Opener::new(&folders, self.temporary.clone()).map_err(Failure::new)?;
+        Ok(Opened { opener, files: self.files() })
+    }
+
     /// The places to write.
     fn places(&self) -> Vec<PathBuf> {
         // Directories that do not exist yet are created in the nearest one that does.
@@ -122,13 +136,18 @@ impl Needs {
         places
     }
 
-    fn sockets(&self, input: &Input) -> Sockets {
-        match (self.has_network, input.interface.is_empty()) {
-            (true, _) => Sockets::Network,
-            (false, false) => Sockets::Queries,
-            (false, true) => Sockets::None,
-        }
+    /// All files, for a process that opens them itself.
+    fn files(&self) -> Files {
+        let mut write = self.places();
+        write.extend(self.temporary.clone());
+        Files { read: self.read.clone(), write }
     }
+}
+
+/// Where the recorder of this name has its packets on the disk.
+fn spool_of(name: &Path) -> Option<PathBuf> {
+    let Some(Ok(Endpoint::Recorder(name))) = Endpoint::of(name) else { return None };
+    Some(recorders::find(&name).ok()?.spool?.directory().to_path_buf())
 }
 
 /// The directories of the files that a question reads, also those that it reads again when it is reloaded.
@@ -165,6 +184,24 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
+/// Whether the worker's files are opened by its keeper, which stays root: the worker becomes another user, who
+/// may not enter the folders of root.
+pub fn is_served(input: &Input, needs: &Needs) -> bool {
+    let is_link = !input.interface.is_empty();
+    let stays_root = input.user.as_deref().is_none_or(|user| user == "root");
+    let has_rights = [CapabilitySet::KILL, CapabilitySet::SETUID, CapabilitySet::SETGID].map(has_capability);
+    is_link
+        && stays_root
+        && geteuid().is_root()
+        && has_rights == [true; 3]
+        && !(input.no_sandbox || needs.is_trusting || has_drivers(input))
+}
+
+/// Whether some interface is a device of DPDK.
+fn has_drivers(input: &Input) -> bool {
+    input.interface.iter().any(|name| name.starts_with(dpdk::PREFIX))
+}
+
 /// Gives up the rights of this thread, of all threads that it starts from now on, and of the thread of DPDK.
 /// A capture on links divides the process first. What an old kernel does not restrict is reported with `-v`.
 ///
@@ -179,7 +216,7 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     let is_link = !input.interface.is_empty();
     let user = stated_user(input)?;
     // Some drivers add rules by calls of the kernel.
-    let has_drivers = input.interface.iter().any(|name| name.starts_with(dpdk::PREFIX));
+    let has_drivers = has_drivers(input);
     let of_devices = match has_drivers {
         true => CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW,
         false => CapabilitySet::empty(),
@@ -195,13 +232,14 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     let ids = user.as_deref().map(ids_of).transpose()?;
     let is_root = ids.map_or_else(geteuid, |(user, _)| user).is_root();
     let of_user = if is_root { OF_ROOT } else { CapabilitySet::empty() };
-    let files = Files { read: needs.read.clone(), write: needs.places() };
+    let files = needs.files();
     let limits = Limits {
         user: ids,
         capabilities: of_user | of_devices | of_tables,
         files: (!needs.is_trusting).then(|| files.clone()),
         sends_signals: false,
         connects_to: (!needs.has_network && !needs.is_trusting).then(Vec::new),
+        leaves_network: is_link && !(needs.has_network || needs.is_trusting || has_drivers),
     };
     let refused = |error: std::io::Error| {
         let user = user.as_deref().unwrap_or_default();
@@ -227,10 +265,14 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     }
     // A keeper must be able to end a worker that is another user's.
     let is_out_of_reach = ids.is_some() && !has_capability(CapabilitySet::KILL);
+    let is_served = is_served(input, needs);
     let alone = match is_link && loader.has_places() {
+        false if is_served => None,
         false => Some("the rights for filters are missing"),
         true if has_drivers => Some("DPDK has threads in this process, which then has no rights for filters"),
-        true if is_out_of_reach => Some("CAP_KILL is missing, for a second process that loads filters"),
+        true if is_out_of_reach && !is_served => {
+            Some("CAP_KILL is missing, for a second process that loads filters")
+        }
         true => None,
     };
     let keeper = match alone {
@@ -238,7 +280,24 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
             loader.end(why);
             None
         }
-        None => Some(keeper::divide(loader, of_loader(input))?),
+        None => {
+            let opened = is_served.then(|| needs.opened()).transpose()?;
+            Some(keeper::divide(loader, of_loader(input), opened)?)
+        }
+    };
+    let limits = match &keeper {
+        Some(kept) if kept.opens_files => {
+            owner::keep();
+            let user = ids.map_or_else(|| ids_of(STRANGER), Ok)?;
+            let (user, files) = (Some(user), Some(Files::default()));
+            Limits { user, files, capabilities: of_tables, ..limits }
+        }
+        _ => {
+            if is_served {
+                report("this kernel passes no calls to another process: files are opened by this one");
+            }
+            limits
+        }
     };
     match limits.enter().map_err(unrestricted)? {
         None => set_writable(&files.write),
@@ -249,11 +308,15 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
             }
         }
     }
-    keeper.map(weir::sandbox::accept_signals).transpose().map_err(|error| failed(&error.to_string()))?;
+    keeper
+        .map(|kept| weir::sandbox::accept_signals(kept.keeper))
+        .transpose()
+        .map_err(|error| failed(&error.to_string()))?;
     if needs.is_trusting {
         return Ok(());
     }
-    let calls = Calls { sockets: needs.sockets(input), uses_maps: is_link, has_drivers };
+    let sockets = if needs.has_network { Sockets::Network } else { Sockets::None };
+    let calls = Calls { sockets, uses_maps: is_link, has_drivers };
     calls.restrict_process().map_err(|error| failed(&format!("seccomp: {error}")))?;
     let free = threads_with_other_rights();
     if !free.is_empty() {

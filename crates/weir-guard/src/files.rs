@@ -3,6 +3,7 @@
 //! The rights are those of the creating call. A mask of the process (`umask`) would be shared with its other
 //! threads, and a change after the creation leaves a moment in which others open the file.
 
+use crate::owner;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -63,6 +64,16 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     open(path, Opening::New, OFlags::empty())
 }
 
+/// Creates a file that must not exist, with these rights as far as the mask of the process permits.
+///
+/// # Errors
+/// As [`open`].
+pub fn create_new_with(path: &Path, rights: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(rights);
+    open_unlinked(path, &mut options, OFlags::empty())
+}
+
 /// Opens a file for writing, with further flags. A new file is 0600; an existing one keeps its rights.
 ///
 /// A link in place of the file is not followed: another user may have made the link in a directory that both
@@ -110,7 +121,7 @@ pub fn open_existing(path: &Path) -> io::Result<File> {
 pub fn open_own(path: &Path) -> io::Result<File> {
     let file = open_unlinked(path, OpenOptions::new().read(true).write(true), OFlags::NONBLOCK)?;
     let about = file.metadata()?;
-    let is_own = about.uid() == rustix::process::geteuid().as_raw();
+    let is_own = about.uid() == owner::number();
     match about.is_file() && is_own && about.nlink() == 1 {
         true => Ok(file),
         false => Err(io::Error::other("a file of another user, or one with several names")),
@@ -144,8 +155,7 @@ pub fn create_directories(path: &Path) -> io::Result<()> {
 pub fn refuse_foreign_link(path: &Path) -> io::Result<()> {
     // With a separator at the end, the system would follow the link.
     let path: std::path::PathBuf = path.components().collect();
-    let own = rustix::process::geteuid().as_raw();
-    let is_foreign = |about: &Metadata| about.is_symlink() && ![0, own].contains(&about.uid());
+    let is_foreign = |about: &Metadata| about.is_symlink() && ![0, owner::number()].contains(&about.uid());
     match fs::symlink_metadata(&path) {
         Ok(about) if is_foreign(&about) => {
             Err(io::Error::other("a symbolic link of another user, which is not followed"))

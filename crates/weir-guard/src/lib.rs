@@ -5,6 +5,7 @@
 //!
 //! - [`files`]: files are 0600 and directories 0700 from their creation on; no link is followed
 //! - [`sockets`]: socket files with these rights, without a moment in which they have others
+//! - [`owner`]: the user whose files these are
 //! - [`peers`]: which users may connect over the loopback; `diag.rs` asks the kernel whose a connection is
 //! - [`secrets`]: files with a token, which others must not read; random texts
 //!
@@ -13,6 +14,7 @@
 
 mod diag;
 pub mod files;
+pub mod owner;
 pub mod peers;
 pub mod secrets;
 pub mod sockets;

@@ -1,9 +1,15 @@
-//! Socket files that only their owner, and those to whom the owner gives rights, connect to.
+//! Socket files that only their owner, and those to whom the owner gives rights, connect to; and descriptors
+//! that go from one process to another.
 
 use rustix::fs::Mode;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -30,6 +36,42 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     net::listen(&socket, BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Sends bytes, and a descriptor with the first of them. There is at least a byte.
+///
+/// # Errors
+/// Those of the system.
+pub fn send(mut socket: &UnixStream, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    let descriptors = descriptor.map(|one| [one]);
+    if let Some(descriptors) = &descriptors {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let sent = rustix::io::retry_on_intr(|| {
+        net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
+    })?;
+    socket.write_all(&bytes[sent..])
+}
+
+/// Receives bytes, and the descriptor that comes with the first of them. Returns their number: 0 if the other
+/// end is closed.
+///
+/// # Errors
+/// Those of the system.
+pub fn receive(socket: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::io::retry_on_intr(|| {
+        net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)
+    })?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut all) => all.next(),
+        _ => None,
+    });
+    Ok((received.bytes, descriptor))
 }
 
 #[cfg(test)]

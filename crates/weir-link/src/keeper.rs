@@ -1,5 +1,6 @@
-//! The process that keeps the rights to load filters, and how a worker asks it: each place has a socket, and
-//! a thread of the keeper at its other end.
+//! The process that keeps the rights to load filters, and how a worker asks it: each place has some sockets,
+//! and at the other end of each is a thread of the keeper. The kernel may check a filter for a second, and a
+//! filter of newer questions does not wait for one of older questions.
 //!
 //! The worker parses hostile bytes, so the keeper believes nothing. It accepts two requests: a table of
 //! connections, and a filter, whose part it [checks](crate::proof) and puts into the program of the place by
@@ -19,16 +20,12 @@ use crate::bpf::{HashMap, Program};
 use crate::flow_map::FlowMap;
 use crate::place::Place;
 use crate::proof;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use weir_guard::sockets;
 use weir_packet::{BpfInstruction, KernelFilter};
 
 const FILTER: u32 = 1;
@@ -40,15 +37,18 @@ const NO_TABLE: u32 = u32::MAX;
 const INSTRUCTION_BYTES: usize = size_of::<BpfInstruction>();
 /// Words of a key, of an entry, and entries of a table at most.
 const TABLE_MAX: [u32; 3] = [16, 64, 1 << 16];
+/// Sockets of a place.
+pub(crate) const SOCKETS: usize = 3;
 /// Tables that the keeper remembers: the current one of all interfaces, and the next one.
 const TABLES_MAX: usize = 4;
-/// Requests that are answered at once, and those for each second after that: each has memory of the kernel.
+/// Requests of a place that are answered at once, and those for each second after that: each has memory of the
+/// kernel.
 const REQUESTS_AT_ONCE: u32 = 256;
 const REQUESTS_PER_S: f64 = 16.0;
 /// Bytes of a message at most.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// The worker's end of the socket of a place.
+/// The worker's end of a socket of a place.
 #[derive(Debug)]
 pub(crate) struct Client {
     place: Arc<Place>,
@@ -58,7 +58,8 @@ pub(crate) struct Client {
 /// The process that loads filters for others.
 #[derive(Debug)]
 pub struct Keeper {
-    places: Vec<(Arc<Place>, UnixStream)>,
+    /// By place.
+    places: Vec<(Arc<Place>, [UnixStream; SOCKETS])>,
     tables: Tables,
 }
 
@@ -73,13 +74,18 @@ struct Table {
     key_words: usize,
 }
 
-/// A socket for each place, and its two ends.
-pub(crate) fn channels(places: Vec<Arc<Place>>) -> io::Result<(Vec<Client>, Keeper)> {
+/// The sockets of each place, and their two ends.
+pub(crate) fn channels(places: Vec<Arc<Place>>) -> io::Result<(Vec<[Client; SOCKETS]>, Keeper)> {
     let (mut clients, mut kept) = (vec![], vec![]);
     for place in places {
-        let (socket, other) = UnixStream::pair()?;
-        clients.push(Client { place: Arc::clone(&place), socket });
-        kept.push((place, other));
+        let (mut own, mut others) = (vec![], vec![]);
+        for _ in 0..SOCKETS {
+            let (socket, other) = UnixStream::pair()?;
+            own.push(Client { place: Arc::clone(&place), socket });
+            others.push(other);
+        }
+        clients.extend(<[Client; SOCKETS]>::try_from(own));
+        kept.extend(others.try_into().map(|others| (place, others)));
     }
     Ok((clients, Keeper { places: kept, tables: Tables::default() }))
 }
@@ -124,20 +130,7 @@ fn request(numbers: [u32; 4]) -> [u8; 16] {
 /// Receives an answer's numbers and its descriptor.
 fn receive(socket: &UnixStream) -> io::Result<([u32; 3], Option<OwnedFd>)> {
     let mut bytes = [0; 12];
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut room);
-    // The descriptor comes with the first byte.
-    let received = loop {
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
-            Err(rustix::io::Errno::INTR) => {}
-            other => break other?.bytes,
-        }
-    };
-    let descriptor = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut all) => all.next(),
-        _ => None,
-    });
+    let (received, descriptor) = sockets::receive(socket, &mut bytes)?;
     if received == 0 {
         return Err(io::Error::other("the process that loads filters has ended"));
     }
@@ -152,7 +145,7 @@ fn numbers<const N: usize>(bytes: &[u8]) -> [u32; N] {
 }
 
 impl Keeper {
-    /// Serves until the worker has closed its ends, with a thread for each interface. Each thread first calls
+    /// Serves until the worker has closed its ends, with a thread for each socket. Each thread first calls
     /// `enter`, which gives up all rights but those to load programs and make maps.
     ///
     /// # Errors
@@ -161,20 +154,25 @@ impl Keeper {
         self,
         enter: impl Fn() + Clone + Send + 'static,
     ) -> io::Result<Vec<std::thread::JoinHandle<()>>> {
-        let serve = |(place, socket): (Arc<Place>, UnixStream)| {
+        let mut threads = vec![];
+        for (place, sockets) in self.places {
             // The worker alone says how long the program stays attached.
             place.attachment().take();
-            let (enter, tables) = (enter.clone(), self.tables.clone());
-            std::thread::Builder::new().name("weir-keeper".into()).spawn(move || {
-                enter();
-                let mut budget = Budget::new();
-                // Until the worker has closed its end, or has sent no request.
-                while answer(&place, &tables, &socket).is_ok() {
-                    budget.spend();
-                }
-            })
-        };
-        self.places.into_iter().map(serve).collect()
+            let budget = Arc::new(Mutex::new(Budget::new()));
+            for socket in sockets {
+                let (enter, tables) = (enter.clone(), self.tables.clone());
+                let (place, budget) = (Arc::clone(&place), Arc::clone(&budget));
+                let serve = move || {
+                    enter();
+                    // Until the worker has closed its end, or has sent no request.
+                    while answer(&place, &tables, &socket).is_ok() {
+                        budget.lock().unwrap_or_else(PoisonError::into_inner).spend();
+                    }
+                };
+                threads.push(std::thread::Builder::new().name("weir-keeper".into()).spawn(serve)?);
+            }
+        }
+        Ok(threads)
     }
 }
 
@@ -206,7 +204,8 @@ fn answer(place: &Place, tables: &Tables, mut socket: &UnixStream) -> io::Result
             ([1, 0, message.len() as u32], None, message)
         }
     };
-    send(socket, numbers, made.as_ref().map(Made::descriptor))?;
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
+    sockets::send(socket, &bytes, made.as_ref().map(Made::descriptor))?;
     socket.write_all(message.as_bytes())
 }
 
@@ -282,21 +281,6 @@ impl Tables {
     }
 }
 
-/// Sends an answer's numbers, and its descriptor with them.
-fn send(socket: &UnixStream, answer: [u32; 3], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let bytes: Vec<u8> = answer.iter().flat_map(|number| number.to_ne_bytes()).collect();
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut room);
-    let descriptors = descriptor.map(|one| [one]);
-    if let Some(descriptors) = &descriptors {
-        control.push(SendAncillaryMessage::ScmRights(descriptors));
-    }
-    let flags = SendFlags::NOSIGNAL;
-    let sent = rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, flags))?;
-    let mut rest = socket;
-    rest.write_all(&bytes[sent..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +292,8 @@ mod tests {
         let place = Place::new(PlaceKind::Sockets);
         let place = place.inspect_err(|error| eprintln!("skipped: needs CAP_BPF: {error}")).ok()?;
         let (mut clients, keeper) = channels(vec![Arc::new(place)]).expect("sockets");
-        Some((clients.pop().expect("one place"), keeper))
+        let [client, ..] = clients.pop().expect("one place");
+        Some((client, keeper))
     }
 
     fn filter(part: &[BpfInstruction]) -> KernelFilter {

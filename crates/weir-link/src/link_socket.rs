@@ -1,6 +1,6 @@
 //! What the methods of capture have in common: a socket on an interface, or on one of its queues.
 
-use crate::system::{InterfaceQuery, Socket, interface_name};
+use crate::system::{InterfaceQuery, Socket};
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(crate) trait LinkSocket: Debug + Send {
         }
         let error = socket.take_error();
         // An interface may have got another name.
-        let Some(name) = interface_name(index) else { return LinkState::Gone(REMOVED.to_string()) };
+        let Some(name) = asks.name(index) else { return LinkState::Gone(REMOVED.to_string()) };
         match error.filter(|error| error.raw_os_error() != Some(libc::ENETDOWN)) {
             Some(error) => LinkState::Gone(format!("the capture has ended: {error}")),
             None if asks.is_up(&name) => LinkState::Up(name),

@@ -6,7 +6,7 @@
 
 use crate::bpf::Program;
 use crate::flow_map::FlowMap;
-use crate::keeper::{Client, Keeper, channels};
+use crate::keeper::{Client, Keeper, SOCKETS, channels};
 use crate::place::Place;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,17 +30,20 @@ struct State {
 enum Way {
     #[default]
     Own,
-    /// By place: the keeper's thread for it.
-    Keeper(Vec<Arc<Mutex<Client>>>),
+    /// By place: the sockets of the keeper's threads for it.
+    Keeper(Vec<Clients>),
     /// Nobody, and why.
     Ended(&'static str),
 }
+
+/// The sockets of a place.
+type Clients = Arc<[Mutex<Client>]>;
 
 /// What loads filters for a place.
 #[derive(Debug, Clone)]
 pub(crate) enum Kernel {
     Own(Arc<Place>),
-    Keeper(Arc<Mutex<Client>>),
+    Keeper(Clients),
 }
 
 impl Kernel {
@@ -51,7 +54,7 @@ impl Kernel {
     pub fn load(&self, filter: &KernelFilter, flows: Option<&FlowMap>) -> io::Result<Program> {
         match self {
             Self::Own(place) => place.load(Some(place.part_of(filter)), flows.map(FlowMap::number)),
-            Self::Keeper(client) => locked(client).load(filter, flows.and_then(FlowMap::keeper_number)),
+            Self::Keeper(clients) => free(clients).load(filter, flows.and_then(FlowMap::keeper_number)),
         }
     }
 
@@ -64,9 +67,14 @@ impl Kernel {
     pub fn table(&self, words: [usize; 3]) -> io::Result<FlowMap> {
         match self {
             Self::Own(_) => FlowMap::new(words),
-            Self::Keeper(client) => locked(client).table(words),
+            Self::Keeper(clients) => free(clients).table(words),
         }
     }
+}
+
+/// A socket on which no other thread waits for an answer, if there is one.
+fn free(clients: &[Mutex<Client>]) -> MutexGuard<'_, Client> {
+    clients.iter().find_map(|client| client.try_lock().ok()).unwrap_or_else(|| locked(&clients[0]))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -123,8 +131,8 @@ impl Loader {
 
     /// Filters are loaded by the keeper from now on.
     pub fn ask_keeper(&self, divided: Divided) {
-        let clients = divided.clients.into_iter().map(|client| Arc::new(Mutex::new(client))).collect();
-        locked(&self.0).way = Way::Keeper(clients);
+        let clients = divided.clients.into_iter().map(|clients| clients.map(Mutex::new).into());
+        locked(&self.0).way = Way::Keeper(clients.collect());
     }
 
     /// No filters are loaded from now on, for this reason: those that are loaded stay. What has begun is
@@ -137,7 +145,7 @@ impl Loader {
 /// The two sides of a process that divides.
 #[derive(Debug)]
 pub struct Divided {
-    clients: Vec<Client>,
+    clients: Vec<[Client; SOCKETS]>,
     keeper: Keeper,
 }
 

@@ -8,7 +8,7 @@ use crate::options::{LinkOptions, Note, Notes};
 use crate::placement::Placement;
 use crate::ring::{Ring, TAG_BYTES, Walk};
 use crate::sieve::Sieve;
-use crate::system::{InterfaceQuery, Mapping, Socket, interface_name, link_address};
+use crate::system::{InterfaceQuery, Mapping, Socket, link_address};
 use libc::{SOL_PACKET, SOL_SOCKET};
 use std::cell::Cell;
 use std::io;
@@ -234,9 +234,10 @@ impl PacketSocket {
 
     /// The number of an interface, which is announced when its first packet comes.
     fn number_of(&mut self, index: i32, hardware: u16) -> u16 {
+        let socket = &self.socket;
         let name = || match self.target.index as i32 == index {
             true => self.target.name.clone(),
-            false => interface_name(index as u32).unwrap_or_else(|| format!("interface {index}")),
+            false => socket.interface_name(index as u32).unwrap_or_else(|| format!("interface {index}")),
         };
         let notes = &self.notes;
         let number = self.names.number_of(index, || {

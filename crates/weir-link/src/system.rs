@@ -81,6 +81,19 @@ impl Socket {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// The name of an interface in the socket's network namespace. Sockets of AF_XDP do not know it.
+    pub fn interface_name(&self, index: u32) -> Option<String> {
+        // SAFETY: zeros are a valid request.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        request.ifr_ifru.ifru_ifindex = c_int::try_from(index).ok()?;
+        // SAFETY: the kernel reads and writes the request.
+        checked(unsafe { libc::ioctl(self.raw(), libc::SIOCGIFNAME as _, ptr::from_mut(&mut request)) })
+            .ok()?;
+        let name = request.ifr_name.map(|letter| letter.cast_unsigned());
+        let name = std::ffi::CStr::from_bytes_until_nul(&name).ok()?;
+        Some(name.to_string_lossy().into_owned())
+    }
+
     /// Another handle of the socket.
     pub fn duplicate(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
@@ -208,15 +221,6 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
-/// The name of an interface.
-pub(crate) fn interface_name(index: u32) -> Option<String> {
-    let mut name = [0u8; libc::IF_NAMESIZE];
-    // SAFETY: the kernel writes at most `IF_NAMESIZE` bytes, with a zero at the end.
-    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr().cast()) };
-    let name = std::ffi::CStr::from_bytes_until_nul(&name).ok()?;
-    (!found.is_null()).then(|| name.to_string_lossy().into_owned())
-}
-
 /// Memory that the kernel shares.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -336,6 +340,11 @@ impl InterfaceQuery {
         // SAFETY: the kernel reads and writes the request.
         checked(unsafe { libc::ioctl(self.0.raw(), what as _, ptr::from_mut(&mut request)) }).ok()?;
         Some(request)
+    }
+
+    /// The name of an interface.
+    pub fn name(&self, index: u32) -> Option<String> {
+        self.0.interface_name(index)
     }
 
     /// The interface's flags (`IFF_…`).

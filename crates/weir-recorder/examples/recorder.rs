@@ -26,7 +26,7 @@ pub fn record(capture: &Path, trigger: &str, dumps: &Path) -> Result<Recording, 
     let mut run = Run::new(&input, RunSettings::default(), &[])?;
     let asking = recorder.ask(&mut run)?;
     let mut captures = run.open(false, &Ender::default())?;
-    let recording = recorder.start(&run, &mut captures, &asking)?;
+    let recording = recorder.start(&run, &mut captures, &asking, recorder.take_name()?)?;
     let outcome = run.over(&mut captures, &mut |_| {})?;
     run.report(outcome, true, None);
     Ok(recording)

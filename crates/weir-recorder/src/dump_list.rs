@@ -81,7 +81,7 @@ pub fn volume(directory: &Path) -> (u64, u64) {
         file.ends_with(END) || file.strip_suffix(PART).is_some_and(|file| file.ends_with(END))
     });
     let bytes = dumps
-        .filter_map(|entry| entry.metadata().ok().filter(fs::Metadata::is_file))
+        .filter_map(|entry| fs::symlink_metadata(entry.path()).ok().filter(fs::Metadata::is_file))
         .map(|about| about.len());
     bytes.fold((0, 0), |(files, all), bytes| (files + 1, all + bytes))
 }
@@ -134,7 +134,7 @@ impl DumpList {
             let path = entry.path();
             let file = file_name(&path);
             if file.ends_with(END)
-                && let Ok(about) = entry.metadata()
+                && let Ok(about) = fs::symlink_metadata(entry.path())
                 && about.is_file()
             {
                 found.push((file, path, about.len()));

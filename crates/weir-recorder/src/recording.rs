@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir::io::Findings;
-use weir::io::ring::recorders::{self, Published};
+use weir::io::ring::recorders::{self, Name, Published};
 use weir::io::ring::{Pages, Ring, SpoolCounters, SpoolFiles, Spooler, Writer};
 use weir::packet::{Burst, PacketHeaders};
 use weir::{Control, HeaderFinder, PacketClasses, PacketClassifier};
@@ -132,6 +132,15 @@ impl RecorderOptions {
         Ok([vec![sockets], own].concat())
     }
 
+    /// Takes the name of the recorder.
+    ///
+    /// # Errors
+    /// Another recorder has the name; those of the system.
+    pub fn take_name(&self) -> Result<Name, Failure> {
+        Name::take(&self.name)
+            .map_err(|error| Failure::new(format!("{}{}: {error}", recorders::PREFIX, self.name)))
+    }
+
     /// Says in the options of a run that it is recorded: to be called before the run is made.
     ///
     /// # Errors
@@ -156,12 +165,13 @@ impl RecorderOptions {
     /// what [`ask`](Self::ask) has returned.
     ///
     /// # Errors
-    /// There is not enough memory; the name is in use; the directory of the spool cannot be written.
+    /// There is not enough memory; the directory of the spool cannot be written.
     pub fn start(
         &self,
         run: &Run<'_>,
         captures: &mut Captures,
         asking: &PendingAsker,
+        name: Name,
     ) -> Result<Recording, Failure> {
         let set = run.set();
         let (findings, compiler) = (&set.findings, &set.compiler);
@@ -222,7 +232,7 @@ impl RecorderOptions {
             Ok::<_, Failure>((thread, counters, params.directory.clone()))
         });
         let spool = spool.transpose()?;
-        let published = Published::new(&self.name, &ring, directory.as_deref());
+        let published = Published::new(name, &ring, directory.as_deref());
         let published =
             published.map_err(|error| named(&format!("{}{}", recorders::PREFIX, self.name), &error))?;
         note!(

@@ -7,24 +7,19 @@
 use crate::ring::Ring;
 use crate::spool::SpoolFiles;
 use rustix::fs::FlockOperation;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::RecvFlags;
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_guard::{files, sockets};
+use weir_guard::{files, owner, sockets};
 
 /// The name of a recorder without a name.
 pub const DEFAULT: &str = "default";
@@ -72,7 +67,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 /// # Errors
 /// The environment has no directory for sockets of the user.
 pub fn directory() -> io::Result<PathBuf> {
-    if rustix::process::geteuid().is_root() {
+    if owner::number() == 0 {
         return Ok(PathBuf::from("/run/weir/rings"));
     }
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").ok_or_else(|| {
@@ -98,7 +93,7 @@ pub fn make_directory() -> io::Result<PathBuf> {
         _ => {}
     }
     let about = fs::metadata(&directory)?;
-    if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o077 != 0 {
+    if about.uid() != owner::number() || about.mode() & 0o077 != 0 {
         let shown = directory.display();
         let message = format!("{shown}: other users may enter it: chmod 700, as its owner");
         return Err(io::Error::new(ErrorKind::PermissionDenied, message));
@@ -108,6 +103,33 @@ pub fn make_directory() -> io::Result<PathBuf> {
 
 fn socket_in(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.sock"))
+}
+
+/// The name of a recorder, which no other one has as long as this exists.
+#[derive(Debug)]
+pub struct Name {
+    /// Keeps other recorders from the name.
+    lock: File,
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Name {
+    /// Takes a name.
+    ///
+    /// # Errors
+    /// `AddrInUse` if another recorder has the name; those of the socket.
+    pub fn take(name: &str) -> io::Result<Self> {
+        let directory = make_directory()?;
+        let lock = files::create(&directory.join(format!("{name}.lock")))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            io::Error::new(ErrorKind::AddrInUse, format!("another recorder is called `{name}`"))
+        })?;
+        let path = socket_in(&directory, name);
+        // Replaces the file of a recorder that was killed.
+        let listener = sockets::listen(&path)?;
+        Ok(Self { lock, path, listener })
+    }
 }
 
 /// Passes a ring to the processes that ask for it, until it is dropped.
@@ -124,16 +146,9 @@ impl Published {
     /// Passes `ring` under this name, and the directory of its spool.
     ///
     /// # Errors
-    /// `AddrInUse` if another recorder has the name; those of the socket.
-    pub fn new(name: &str, ring: &Ring, spool: Option<&Path>) -> io::Result<Self> {
-        let directory = make_directory()?;
-        let lock = files::create(&directory.join(format!("{name}.lock")))?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            io::Error::new(ErrorKind::AddrInUse, format!("another recorder is called `{name}`"))
-        })?;
-        let path = socket_in(&directory, name);
-        // Replaces the file of a recorder that was killed.
-        let listener = sockets::listen(&path)?;
+    /// Those of the socket; the system makes no thread.
+    pub fn new(name: Name, ring: &Ring, spool: Option<&Path>) -> io::Result<Self> {
+        let Name { lock, path, listener } = name;
         listener.set_nonblocking(true)?;
         let ends = Arc::<AtomicBool>::default();
         let (ring, end) = (ring.clone(), Arc::clone(&ends));
@@ -179,15 +194,9 @@ impl Drop for Published {
 fn pass(client: &UnixStream, ring: &Ring, spool: Option<&Path>) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_write_timeout(Some(ANSWER_MAX))?;
-    let fds = [ring.fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&fds));
     let path = spool.map_or(&[][..], |path| path.as_os_str().as_bytes());
     // A message has at least a byte.
-    let text = [b"/", path].concat();
-    sendmsg(client, &[IoSlice::new(&text)], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
+    sockets::send(client, &[b"/", path].concat(), Some(ring.fd()))
 }
 
 /// A recorder, as it is now.
@@ -235,16 +244,9 @@ pub(crate) fn has_ended(connection: &UnixStream) -> bool {
 fn receive(recorder: &UnixStream) -> io::Result<(Ring, Option<SpoolFiles>)> {
     recorder.set_read_timeout(Some(ANSWER_MAX))?;
     let mut bytes = vec![0; 1 + PATH_BYTES_MAX];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = recvmsg(recorder, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let fds = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    let fd: Option<OwnedFd> = fds.flatten().next();
+    let (count, fd) = sockets::receive(recorder, &mut bytes)?;
     let fd = fd.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "the recorder passed no memory"))?;
-    let path = bytes.get(1..got.bytes).unwrap_or_default();
+    let path = bytes.get(1..count).unwrap_or_default();
     let spool = (!path.is_empty())
         .then(|| SpoolFiles::new(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()))));
     Ok((Ring::attach(fd)?, spool))

@@ -444,7 +444,7 @@ fn files(directory: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
     for entry in entries {
         let entry = entry?;
         if is_own(&entry.file_name().to_string_lossy())
-            && let Ok(about) = entry.metadata()
+            && let Ok(about) = fs::symlink_metadata(entry.path())
         {
             files.push((entry.path(), about));
         }
@@ -481,6 +481,11 @@ impl SpoolFiles {
     /// The files in a directory.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory, known: HashMap::new() }
+    }
+
+    /// The directory of the files.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// All complete segments in files that were written at this time or later, nanoseconds since 1970.

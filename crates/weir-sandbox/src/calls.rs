@@ -246,9 +246,7 @@ pub enum Sockets {
     /// None.
     #[default]
     None,
-    /// Those that ask the kernel about interfaces and connections: UDP of IPv4, and netlink.
-    Queries,
-    /// Also TCP, UDP, and sockets in files. Never those that see packets (AF_PACKET, AF_XDP, raw ones).
+    /// TCP, UDP, sockets in files, and netlink. Never those that see packets (AF_PACKET, AF_XDP, raw ones).
     Network,
 }
 
@@ -315,14 +313,12 @@ impl Calls {
         // Without flags: SOCK_NONBLOCK and SOCK_CLOEXEC.
         let kind = |kind: c::c_int| condition(1, Is::MaskedEq(0xff), u64::from(kind.unsigned_abs()));
         let mut sockets = vec![];
-        if self.sockets != Sockets::None {
-            sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_DGRAM)?)?);
-            sockets.push(one(family(c::AF_NETLINK)?)?);
-        }
         if self.sockets == Sockets::Network {
             let calls = [c::SYS_accept, c::SYS_accept4, c::SYS_bind, c::SYS_connect, c::SYS_listen];
             rules.extend(calls.map(|call| (call, vec![])));
+            sockets.push(one(family(c::AF_NETLINK)?)?);
             sockets.push(one(family(c::AF_UNIX)?)?);
+            sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_DGRAM)?)?);
             sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_STREAM)?)?);
             sockets.push(both(family(c::AF_INET6)?, kind(c::SOCK_STREAM)?)?);
             sockets.push(both(family(c::AF_INET6)?, kind(c::SOCK_DGRAM)?)?);
@@ -347,7 +343,7 @@ impl Calls {
 }
 
 /// Calls of a process that keeps rights for another one: memory, threads, waiting, and messages on sockets
-/// that are there. Nothing is opened.
+/// that are there.
 const OF_KEEPER: &[i64] = &[
     c::SYS_brk,
     c::SYS_clock_gettime,
@@ -381,6 +377,26 @@ const OF_KEEPER: &[i64] = &[
     c::SYS_writev,
 ];
 
+/// Further calls of a thread that opens files for another process: beneath directories that it has open, and
+/// in the memory of that process.
+const OF_OPENER: &[i64] = &[
+    c::SYS_fstatfs,
+    c::SYS_linkat,
+    c::SYS_mkdirat,
+    c::SYS_newfstatat,
+    c::SYS_openat2,
+    c::SYS_pread64,
+    c::SYS_pwrite64,
+    c::SYS_readlinkat,
+    c::SYS_renameat2,
+    c::SYS_statx,
+    c::SYS_unlinkat,
+];
+
+/// Requests of a thread that answers stopped calls.
+const ANSWERS: [u64; 3] =
+    [c::SECCOMP_IOCTL_NOTIF_RECV, c::SECCOMP_IOCTL_NOTIF_SEND, c::SECCOMP_IOCTL_NOTIF_ADDFD];
+
 /// Commands of `bpf` that load a program and make a map (linux/bpf.h).
 const OF_LOADER: [u64; 2] = [5, 0];
 
@@ -389,6 +405,8 @@ const OF_LOADER: [u64; 2] = [5, 0];
 pub enum KeeperCalls {
     /// It loads programs and makes maps.
     Loads,
+    /// It opens files ([`Opener`](crate::Opener)).
+    Opens,
     /// It waits for the other process, and sends signals to that process alone.
     Watches(Pid),
 }
@@ -410,6 +428,11 @@ impl KeeperCalls {
             Self::Loads => {
                 let commands = OF_LOADER.iter().map(|command| one(condition(0, Is::Eq, *command)?));
                 rules.insert(c::SYS_bpf, commands.collect::<Made<_>>()?);
+            }
+            Self::Opens => {
+                rules.extend(OF_OPENER.iter().map(|&call| (call, vec![])));
+                let requests = ANSWERS.iter().map(|request| one(condition(1, Is::Eq, *request)?));
+                rules.insert(c::SYS_ioctl, requests.collect::<Made<_>>()?);
             }
             Self::Watches(other) => {
                 let other = u64::from(other.as_raw_pid().unsigned_abs());

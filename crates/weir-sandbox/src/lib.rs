@@ -7,6 +7,7 @@
 //!   (capabilities(7)), and the files and TCP ports that the thread may open (landlock(7))
 //! - [`Calls`]: the system calls that a thread, or the whole process, may make (seccomp(2))
 //! - [`divide`]: a second process, for what still needs rights; [`KeeperCalls`]: the calls of that process
+//! - [`Opener`]: opens files for the other process, beneath folders that were stated at the start
 //!
 //! ```
 //! use weir_sandbox::{Calls, Files, Limits};
@@ -25,12 +26,15 @@
 mod calls;
 mod division;
 mod files;
+mod opener;
 mod rights;
+mod stopped;
 
 pub use calls::{Calls, KeeperCalls, Sockets};
 pub use division::{Side, accept_signals, close_to_others, divide, watch};
 pub use files::{Files, Missing, SYSTEM_FILES};
-pub use rights::has_free_maps;
+pub use opener::{OPENER_CAPABILITIES, Opener, ask_opener};
+pub use rights::{forbid_new_rights, has_free_maps};
 pub use rustix::process::{Gid, Pid, Uid, WaitStatus, getpid};
 pub use rustix::thread::CapabilitySet;
 
@@ -49,6 +53,9 @@ pub struct Limits {
     pub connects_to: Option<Vec<u16>>,
     /// It may send signals to other processes, as far as its user and its capabilities permit.
     pub sends_signals: bool,
+    /// Sockets that it makes are of a network of its own, which has no interface but a loopback that is down.
+    /// Only a thread with CAP_SYS_ADMIN gets one. Sockets that it has stay where they are.
+    pub leaves_network: bool,
 }
 
 impl Default for Limits {
@@ -60,6 +67,7 @@ impl Default for Limits {
             files: None,
             connects_to: None,
             sends_signals: false,
+            leaves_network: false,
         }
     }
 }
@@ -97,6 +105,9 @@ impl Limits {
     pub fn enter(&self) -> Result<Option<Missing>, Error> {
         let part =
             |part| move |why: Box<dyn std::error::Error>| Error::Restriction { part, why: why.to_string() };
+        if self.leaves_network {
+            rights::leave_network().map_err(part("network namespace"))?;
+        }
         rights::forget_capabilities().map_err(part("capabilities"))?;
         if let Some(ids) = self.user {
             // Another user would otherwise have none.
@@ -104,7 +115,7 @@ impl Limits {
             rights::become_user(ids).map_err(Error::User)?;
         }
         rights::keep_capabilities(self.capabilities).map_err(part("capabilities"))?;
-        rights::forbid_new_rights().map_err(part("no_new_privs"))?;
+        rights::forbid_new_rights().map_err(|error| part("no_new_privs")(error.into()))?;
         files::restrict(self.files.as_ref(), self.connects_to.as_deref(), self.sends_signals)
             .map_err(part("landlock"))
     }

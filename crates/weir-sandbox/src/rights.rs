@@ -17,6 +17,25 @@ pub(crate) fn keep_for_another_user() -> Done {
     Ok(thread::set_keep_capabilities(true)?)
 }
 
+/// Enters a network namespace of its own, if the thread may.
+#[allow(unsafe_code)]
+pub(crate) fn leave_network() -> Done {
+    if !thread::capabilities(None)?.effective.contains(CapabilitySet::SYS_ADMIN) {
+        return Ok(());
+    }
+    // SAFETY: the call has no pointers, and closes nothing.
+    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // The kernel has no namespaces, or no more of them.
+            error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSPC | libc::EUSERS)) => {
+                Ok(())
+            }
+            error => Err(error.into()),
+        },
+    }
+}
+
 /// Removes all capabilities from those that programs of this process could get. Needs CAP_SETPCAP, which only
 /// root has.
 pub(crate) fn forget_capabilities() -> Done {
@@ -38,18 +57,26 @@ pub(crate) fn keep_capabilities(kept: CapabilitySet) -> Done {
     Ok(thread::set_capabilities(None, CapabilitySets { effective: permitted, permitted, inheritable })?)
 }
 
-/// Programs with more rights are of no use from now on.
-pub(crate) fn forbid_new_rights() -> Done {
+/// Programs with more rights are of no use to this thread, and to those that it starts from now on.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn forbid_new_rights() -> io::Result<()> {
     Ok(thread::set_no_new_privs(true)?)
 }
 
 /// Whether the kernel lets a process read and change maps that it has, without rights (Linux 5.19).
 pub fn has_free_maps() -> bool {
+    is_linux([5, 19])
+}
+
+/// Whether the kernel is this version, or a later one.
+pub(crate) fn is_linux(version: [u32; 2]) -> bool {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(|part| part.parse::<u32>());
     match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 19),
+        (Some(Ok(major)), Some(Ok(minor))) => [major, minor] >= version,
         _ => false,
     }
 }

@@ -109,7 +109,11 @@ impl Spool {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             if let Some(number) = number_of(&entry.path()) {
-                segments.push(Segment { number, size: entry.metadata()?.len(), is_own: false });
+                segments.push(Segment {
+                    number,
+                    size: fs::symlink_metadata(entry.path())?.len(),
+                    is_own: false,
+                });
             }
         }
         segments.sort_by_key(|segment| segment.number);

@@ -31,6 +31,8 @@ impl Part {
         files::refuse_link(target)?;
         let target = target.to_owned();
         let process = std::process::id();
+        // Within its limits, a run makes no file writable by all (`weir_sandbox::Calls`).
+        let mode = std::fs::metadata(&target).ok().map(|existing| existing.permissions().mode() & 0o775);
         for number in 0..NAMES_MAX {
             let mut name = target.as_os_str().to_owned();
             // A killed process of the same number may have left files.
@@ -39,7 +41,11 @@ impl Part {
             } else {
                 format!(".{process}-{number}.part")
             });
-            match files::create_new(Path::new(&name)) {
+            let created = match mode {
+                Some(mode) => files::create_new_with(Path::new(&name), mode),
+                None => files::create_new(Path::new(&name)),
+            };
+            match created {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(file) => {
@@ -50,10 +56,10 @@ impl Part {
                         continue;
                     }
                     let part = Self { path: name.into(), target, locked: file.try_clone()?, is_kept: false };
-                    if let Ok(existing) = std::fs::metadata(&part.target) {
-                        // Within its limits, a run makes no file writable by all (`weir_sandbox::Calls`).
-                        let mode = existing.permissions().mode() & 0o775;
-                        file.set_permissions(Permissions::from_mode(mode))?;
+                    match mode.map(|mode| file.set_permissions(Permissions::from_mode(mode))) {
+                        // The file is another user's, whose process has opened it: the mask of that one holds.
+                        Some(Err(error)) if error.kind() == ErrorKind::PermissionDenied => {}
+                        set => set.transpose()?.unwrap_or_default(),
                     }
                     return Ok((file, part));
                 }

@@ -9,7 +9,8 @@
 //! ```
 
 use crate::messages::failure::Failure;
-use crate::run::control_socket::{self, LIMITS, Listening, Serve};
+pub use crate::run::control_socket::bind;
+use crate::run::control_socket::{self, Bound, LIMITS, Listening, Serve};
 use crate::run::question_changes::QuestionChanges;
 use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};
@@ -67,9 +68,9 @@ struct Service {
     changes: QuestionChanges,
 }
 
-/// Listens on a socket that only its owner may use.
-pub fn listen(path: &Path, changes: QuestionChanges) -> Result<Listening, Failure> {
-    control_socket::listen(path, LIMITS, Service { changes })
+/// Answers requests of a socket that only its owner may use.
+pub fn listen(bound: Bound, changes: QuestionChanges) -> Result<Listening, Failure> {
+    control_socket::listen(bound, LIMITS, Service { changes })
 }
 
 impl Serve for Service {

@@ -5,14 +5,13 @@
 
 use crate::messages::failure::Failure;
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::geteuid;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use weir_guard::sockets;
+use weir_guard::{owner, sockets};
 
 /// Bounds of a socket.
 #[derive(Debug, Clone, Copy)]
@@ -54,9 +53,16 @@ pub trait Serve: Send + Sync + 'static {
     fn refuse(&self, reason: &str) -> String;
 }
 
-/// Listens on a socket. Each connection is served by a thread of its own.
-pub fn listen(path: &Path, limits: SocketLimits, service: impl Serve) -> Result<Listening, Failure> {
-    let listener = bind(path)?;
+/// A socket file, before its connections are accepted.
+#[derive(Debug)]
+pub struct Bound {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Accepts the connections of a socket. Each connection is served by a thread of its own.
+pub fn listen(bound: Bound, limits: SocketLimits, service: impl Serve) -> Result<Listening, Failure> {
+    let Bound { listener, path } = bound;
     let (service, connections) = (Arc::new(service), Arc::new(AtomicUsize::new(0)));
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -79,7 +85,7 @@ pub fn listen(path: &Path, limits: SocketLimits, service: impl Serve) -> Result<
             });
         }
     });
-    Ok(Listening(path.to_path_buf()))
+    Ok(Listening(path))
 }
 
 /// A connection that counts.
@@ -93,18 +99,19 @@ impl Drop for Connection {
 
 /// Binds the socket file. Questions create files, so no other user may connect to it at any time. A file of
 /// an earlier run is replaced.
-fn bind(path: &Path) -> Result<UnixListener, Failure> {
-    sockets::listen(path).map_err(|error| match error.kind() {
+pub fn bind(path: &Path) -> Result<Bound, Failure> {
+    let listener = sockets::listen(path).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => Failure::new(format!("{}: another run uses this socket", path.display())),
         ErrorKind::AlreadyExists => Failure::new(format!("{} is a file, not a socket", path.display())),
         _ => Failure::writing(path.display(), &error),
-    })
+    })?;
+    Ok(Bound { listener, path: path.to_path_buf() })
 }
 
 /// Admits a connection, which counts from now on, or returns why it is refused.
 fn admit(stream: &UnixStream, limits: SocketLimits, connections: &AtomicUsize) -> Result<(), String> {
     let peer = socket_peercred(stream).map_err(|e| e.to_string())?;
-    if peer.uid != geteuid() && !peer.uid.is_root() {
+    if ![0, owner::number()].contains(&peer.uid.as_raw()) {
         return Err(format!("user {} may not use this socket", peer.uid.as_raw()));
     }
     let timed = stream
@@ -204,7 +211,8 @@ mod tests {
     #[test]
     fn requests_are_lines() {
         let path = socket("lines");
-        let listening = listen(&path, FEW, Echo).unwrap_or_else(|_| panic!("it listens"));
+        let listening =
+            bind(&path).and_then(|bound| listen(bound, FEW, Echo)).unwrap_or_else(|_| panic!("it listens"));
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let mut stream = UnixStream::connect(&path).unwrap();
@@ -224,7 +232,9 @@ mod tests {
     fn connections_are_bounded_and_idle_ones_are_closed() {
         let path = socket("bounded");
         let limits = SocketLimits { idle_max: Duration::from_secs(2), ..FEW };
-        let _listening = listen(&path, limits, Echo).unwrap_or_else(|_| panic!("it listens"));
+        let _listening = bind(&path)
+            .and_then(|bound| listen(bound, limits, Echo))
+            .unwrap_or_else(|_| panic!("it listens"));
         let began = Instant::now();
         let open: Vec<_> = (0..3).map(|_| UnixStream::connect(&path).unwrap()).collect();
         for mut stream in &open {
@@ -244,7 +254,8 @@ mod tests {
     #[test]
     fn a_request_is_bounded_in_size_and_time() {
         let path = socket("slow");
-        let _listening = listen(&path, FEW, Echo).unwrap_or_else(|_| panic!("it listens"));
+        let _listening =
+            bind(&path).and_then(|bound| listen(bound, FEW, Echo)).unwrap_or_else(|_| panic!("it listens"));
         let mut long = UnixStream::connect(&path).unwrap();
         long.write_all(&[b'x'; 2000]).unwrap();
         // The unread rest of the request may reset the connection.

@@ -67,11 +67,16 @@ pub const PACKET_SOCKETS: &[Attempt] = &[
     attempt("AF_VSOCK", libc::SYS_socket, [libc::AF_VSOCK as i64, libc::SOCK_STREAM as i64, 0, 0, 0, 0]),
 ];
 
+/// Makes a call; its result, or -1.
+pub fn result_of(raw: Raw) -> i64 {
+    let Raw(number, [a, b, c, d, e, f]) = raw;
+    // SAFETY: the calls of these tests are refused, write nowhere, or have no pointers but those of `map`.
+    unsafe { libc::syscall(number, a, b, c, d, e, f) }
+}
+
 /// Makes a call; 0, or its error.
 pub fn errno_of(raw: Raw) -> i32 {
-    let Raw(number, [a, b, c, d, e, f]) = raw;
-    // SAFETY: the calls of this module are refused, or have no pointers but those of `map`.
-    let done = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    let done = result_of(raw);
     if done < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(-1) } else { 0 }
 }
 

@@ -9,10 +9,10 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Command;
-use weir_sandbox::{Calls, CapabilitySet, Files, Gid, KeeperCalls, Limits, Pid, Sockets, Uid};
+use weir_sandbox::{Calls, CapabilitySet, Files, Gid, KeeperCalls, Limits, Opener, Pid, Sockets, Uid};
 
 /// Runs in a thread of its own: limits cannot be left.
 fn within<T: Send + 'static>(limits: Limits, calls: Calls, body: impl FnOnce() -> T + Send + 'static) -> T {
@@ -152,6 +152,168 @@ fn files_are_those_that_are_named() {
     });
 }
 
+/// A thread without rights and folders, and another one that opens files for it.
+#[test]
+fn an_opener_opens_what_is_beneath_its_folders() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    let place = tempfile::tempdir().expect("a directory");
+    let [read, write, other] = ["read", "write", "other"].map(|name| place.path().join(name));
+    for directory in [&read, &write, &other] {
+        fs::create_dir(directory).expect("a directory");
+        fs::write(directory.join("file"), "text").expect("a file");
+    }
+    fs::write(other.join("single"), "one").expect("a file");
+    for (target, link) in [
+        (write.join("file"), "to-folder"),
+        (other.join("file"), "to-other"),
+        ("../other/file".into(), "up"),
+        ("/proc/self/mem".into(), "to-memory"),
+        ("loop".into(), "loop"),
+    ] {
+        symlink(target, read.join(link)).expect("a link");
+    }
+    // Another user enters none of these.
+    let is_root = status(["Uid", "", "", "", ""])[0].starts_with('0');
+    fs::set_permissions(place.path(), PermissionsExt::from_mode(0o700)).expect("its owner may");
+    let files = Files { read: vec![read.clone(), other.join("single")], write: vec![write.clone()] };
+    let opener = Opener::new(&files, None).expect("the folders are there");
+    let (asking, answering) = UnixStream::pair().expect("sockets");
+    let worker = std::thread::spawn(move || {
+        weir_sandbox::forbid_new_rights().expect("no rights are needed");
+        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
+        let nobody = is_root.then(|| (Uid::from_raw(65_534), Gid::from_raw(65_534)));
+        let limits = Limits { user: nobody, files: Some(Files::default()), ..none() };
+        assert_eq!(limits.enter().expect("the kernel restricts the thread"), None);
+        Calls::default().restrict_thread().expect("the kernel has seccomp");
+        let refused = |done: std::io::Result<()>| {
+            let error = done.expect_err("it is refused").raw_os_error();
+            assert!(matches!(error, Some(libc::EACCES | libc::EXDEV | libc::EPERM)), "{error:?}");
+        };
+        let readable = |path: &Path| fs::read(path).map(drop);
+        let written = |path: &Path| fs::write(path, "x");
+        assert_eq!(fs::read(read.join("file")).expect("it is named"), b"text");
+        assert_eq!(fs::read(other.join("single")).expect("it is named"), b"one");
+        assert_eq!(fs::read(read.join("to-folder")).expect("both folders are named"), b"text");
+        for closed in ["to-other", "up", "to-memory"] {
+            refused(readable(&read.join(closed)));
+        }
+        assert_eq!(fs::read(read.join("loop")).expect_err("a loop").raw_os_error(), Some(libc::ELOOP));
+        for path in [read.join("file"), read.join("new"), other.join("single")] {
+            refused(written(&path));
+        }
+        for path in [other.join("file"), read.join("../other/file"), "/etc/shadow".into()] {
+            refused(readable(&path));
+            refused(written(&path));
+        }
+        refused(fs::remove_file(read.join("file")));
+        refused(fs::remove_file(other.join("single")));
+        refused(fs::create_dir(read.join("folder")));
+        refused(fs::rename(read.join("file"), write.join("taken")));
+        refused(fs::rename(write.join("file"), read.join("given")));
+        refused(fs::hard_link(other.join("single"), write.join("linked")));
+        assert_eq!(fs::read(write.join("../write/./file")).expect("it is named"), b"text");
+        fs::create_dir_all(&write).expect("it is there");
+        assert_eq!(fs::create_dir(&write).expect_err("it is there").kind(), ErrorKind::AlreadyExists);
+        assert!(fs::remove_dir_all(&write).is_err() && fs::rename(&write, read.join("w")).is_err());
+        fs::write(write.join("file"), "text").expect("it may have been removed");
+        fs::create_dir_all(write.join("a/b")).expect("it is named");
+        let new = write.join("a/b/new");
+        written(&new).expect("it is named");
+        let about = fs::metadata(&new).expect("it is there");
+        assert_eq!((about.len(), about.mode() & 0o002, is_root && about.uid() != 0), (1, 0, false));
+        fs::rename(&new, write.join("newer")).expect("both are named");
+        fs::hard_link(write.join("newer"), write.join("a/second")).expect("both are named");
+        assert!(new.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound));
+        assert_eq!(fs::read_dir(write.join("a")).expect("it is named").count(), 2);
+        assert_eq!(write.join("a/../newer").canonicalize().expect("it is there"), write.join("newer"));
+        assert_eq!(fs::read_link(read.join("up")).expect("a link"), Path::new("../other/file"));
+        fs::remove_file(write.join("newer")).expect("it is named");
+        fs::remove_dir(write.join("a/b")).expect("it is named");
+        // Files of the system, and no others, by the rights of the thread itself.
+        readable(Path::new("/etc/hosts")).expect("names of hosts");
+        written(Path::new("/dev/null")).expect("nothing is kept there");
+        for Attempt { name, raw } in attempts::REFUSED {
+            assert_eq!(errno_of(*raw), libc::EPERM, "{name}");
+        }
+    });
+    let enter = || {
+        let capabilities = CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER;
+        Limits { capabilities, ..Limits::default() }.enter().expect("the kernel restricts the thread");
+        KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
+    };
+    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
+    worker.join().expect("its assertions hold");
+}
+
+/// Whatever a worker sends that was taken over, the other side opens nothing else, and goes on.
+#[test]
+fn no_call_harms_an_opener() {
+    const NAMES: [&str; 10] =
+        ["", ".", "..", "/", "a", "a/b", "../out", "./../out", "a/../../out", "/proc/self/mem"];
+    let place = tempfile::tempdir().expect("a directory");
+    let folder = place.path().join("in");
+    fs::create_dir(&folder).expect("a directory");
+    fs::write(place.path().join("out"), "kept").expect("a file");
+    let files = Files { read: vec![], write: vec![folder.clone()] };
+    let opener = Opener::new(&files, None).expect("the folder is there");
+    let (asking, answering) = UnixStream::pair().expect("sockets");
+    let worker = std::thread::spawn(move || {
+        weir_sandbox::forbid_new_rights().expect("no rights are needed");
+        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
+        none().enter().expect("the kernel restricts the thread");
+        Calls::default().restrict_thread().expect("the kernel has seccomp");
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = move |bound: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % bound
+        };
+        for _ in 0..20_000 {
+            let names = [(); 2].map(|()| {
+                let one = NAMES[random(NAMES.len() as u64) as usize];
+                let path = match random(8) {
+                    0 => one.to_string(),
+                    1 => "x/".repeat(3000),
+                    _ => format!("{}/{one}", folder.display()),
+                };
+                std::ffi::CString::new(path).expect("no zeros")
+            });
+            let [one, two] = [&names[0], &names[1]].map(|name| match random(8) {
+                0 => random(u64::MAX).cast_signed(),
+                1 => 0,
+                _ => name.as_ptr() as i64,
+            });
+            let from = [i64::from(libc::AT_FDCWD), random(8) as i64 + 1000][random(2) as usize];
+            // With one of these, a descriptor neither reads nor writes: Landlock permits both.
+            let flags = random(1 << 23) as i64 & !i64::from(libc::O_PATH | libc::O_RDWR);
+            // Results would be written nowhere.
+            let raw = match random(8) {
+                0 => Raw(libc::SYS_openat, [from, one, flags, 0o7777, 0, 0]),
+                1 => Raw(libc::SYS_mkdirat, [from, one, 0o7777, 0, 0, 0]),
+                2 => Raw(libc::SYS_unlinkat, [from, one, flags, 0, 0, 0]),
+                3 => Raw(libc::SYS_renameat2, [from, one, from, two, flags % 8, 0]),
+                4 => Raw(libc::SYS_linkat, [from, one, from, two, flags, 0]),
+                5 => Raw(libc::SYS_statx, [from, one, flags, flags, 0, 0]),
+                6 => Raw(libc::SYS_readlinkat, [from, one, 0, flags, 0, 0]),
+                _ => Raw(libc::SYS_faccessat, [from, one, flags % 8, 0, 0, 0]),
+            };
+            let opened = attempts::result_of(raw);
+            if raw.0 == libc::SYS_openat && opened >= 0 {
+                let path = fs::read_link(format!("/proc/self/fd/{opened}")).expect("it is open");
+                let is_of_system = path.starts_with("/proc");
+                assert!(path.starts_with(&folder) || is_of_system, "{}", path.display());
+                errno_of(Raw(libc::SYS_close, [opened, 0, 0, 0, 0, 0]));
+            }
+        }
+    });
+    let enter = || KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
+    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
+    worker.join().expect("its assertions hold");
+    assert_eq!(fs::read(place.path().join("out")).expect("it is there"), b"kept");
+    assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), 2, "nothing is beside the folder");
+}
+
 /// The kernel takes no rules for pipes: the others must hold nevertheless.
 #[test]
 fn a_pipe_with_a_name_is_read() {
@@ -198,7 +360,7 @@ fn sockets_are_made_and_connected_only_where_the_run_needs_the_network() {
     assert_eq!(within(none(), network, connect), Err(Some(libc::EACCES)), "no connection");
     let to_it = Limits { connects_to: Some(vec![address.port()]), ..none() };
     assert_eq!(within(to_it, network, connect), Ok(()));
-    for sockets in [Sockets::None, Sockets::Queries, Sockets::Network] {
+    for sockets in [Sockets::None, Sockets::Network] {
         within(none(), Calls { sockets, ..Calls::default() }, || {
             for Attempt { name, raw } in attempts::PACKET_SOCKETS {
                 assert_eq!(errno_of(*raw), libc::EPERM, "{name}");

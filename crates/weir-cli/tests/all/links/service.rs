@@ -4,6 +4,7 @@ use crate::links::{Capturing, assert_exact, counter, datagrams, inside, make_pai
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -49,7 +50,6 @@ pub(crate) fn of_threads(process: u32, line: &str) -> Vec<String> {
 const DAC_OVERRIDE: u32 = 1;
 const FOWNER: u32 = 3;
 const KILL: u32 = 5;
-const NET_BIND_SERVICE: u32 = 10;
 const NET_ADMIN: u32 = 12;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
@@ -220,9 +220,10 @@ fn rights_are_those_that_the_options_say() {
     make_pair(0);
     let folder = open_folder("options");
     let output = folder.join("out.json");
-    // The folder belongs to another user: root still writes there.
-    sh(&format!("chown nobody {}", folder.display()));
-    sh(&format!("chmod 755 {}", folder.display()));
+    // The folder belongs to another user, who alone may enter it: root still writes there.
+    sh(&format!("chown daemon {}", folder.display()));
+    sh(&format!("chmod 700 {}", folder.display()));
+    let number = |name: &str| text(&Command::new("id").args(["-u", name]).output().expect("id runs").stdout);
     for (options, seccomp, has_all) in [(&[][..], "2", false), (&["--no-sandbox"][..], "0", true)] {
         let run = ["packets", "-i", "in0", "-o", output.to_str().expect("text"), "--stats"];
         let capturing = Capturing::start(&[&run[..], options].concat());
@@ -232,11 +233,18 @@ fn rights_are_those_that_the_options_say() {
         assert_eq!(keeper == worker, has_all);
         assert_eq!(of_threads(worker, "Seccomp"), [seccomp]);
         // The questions cannot change: the thread that loaded their filters is gone.
-        until("the filters are loaded", || has_all || of_threads(keeper, "CapEff") == [rights(&[KILL])]);
-        let all = of_threads(worker, "CapEff");
-        // Root writes files of others, and listens on low ports.
-        assert_eq!(all == [rights(&[DAC_OVERRIDE, FOWNER, NET_BIND_SERVICE])], !has_all, "{all:?}");
+        let kept = [rights(&[DAC_OVERRIDE, FOWNER]), rights(&[KILL])];
+        until("the filters are loaded", || has_all || of_threads(keeper, "CapEff") == kept);
+        if !has_all {
+            assert_eq!(of_threads(worker, "CapEff"), [rights(&[])]);
+            assert_eq!(of_threads(worker, "Uid"), [number("nobody").trim()]);
+            assert_eq!(of_threads(keeper, "Uid"), ["0"]);
+            let network = |process: u32| fs::read_link(format!("/proc/{process}/ns/net")).expect("it runs");
+            assert_ne!(network(worker), network(keeper), "it has a network of its own");
+        }
         assert_eq!(counter(&capturing.end(), "packets"), sent);
+        let about = fs::metadata(&output).expect("it is there");
+        assert_eq!((about.uid(), about.mode() & 0o777), (0, 0o600), "the file is that of root");
     }
     for (options, wanted) in [
         (["--user", "no-such-user"], "there is no user `no-such-user`"),
@@ -278,6 +286,10 @@ fn captures_of_root_continue_as_the_user_of_the_installation() {
         let sent = send("out0", &datagrams(100, None)) as u64;
         until("all packets are written", || lines(&output) == sent);
         assert_eq!(of_threads(capturing.worker(), "Uid"), [number(user).trim()], "{options:?}");
+        if !options.contains(&"--no-sandbox") {
+            assert_eq!(of_threads(capturing.worker(), "CapEff"), [rights(&[])], "{options:?}");
+        }
+        assert_eq!(fs::metadata(&output).expect("it is there").uid(), 0, "{options:?}");
         let said = text(&capturing.end().stderr);
         assert_eq!(said.contains("the run continues as nobody"), user == "nobody", "{options:?}: {said}");
     }

@@ -1,0 +1,448 @@
+//! Opens files for another process, which has no right to do so itself.
+//!
+//! The worker's calls with names of files stop in the kernel, and a thread of this side reads the names from
+//! the worker's memory. Names beneath the folders that were stated at the start are opened here, with the
+//! rights of this side, and the worker gets the descriptor. The kernel holds each name beneath its folder
+//! (`RESOLVE_BENEATH`, openat2(2)). All other calls go on with the rights of the worker. The name is read
+//! once: a worker that changes its memory meanwhile changes nothing.
+
+use crate::Files;
+use crate::stopped::{Answer, Call, Stopped, description, stop};
+use libc as c;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::CapabilitySet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use weir_guard::sockets;
+
+/// Calls that name files and that are stopped, in today's form.
+const STOPPED: &[i64] = &[
+    c::SYS_faccessat,
+    c::SYS_faccessat2,
+    c::SYS_linkat,
+    c::SYS_mkdirat,
+    c::SYS_newfstatat,
+    c::SYS_openat,
+    c::SYS_readlinkat,
+    c::SYS_renameat,
+    c::SYS_renameat2,
+    c::SYS_statfs,
+    c::SYS_statx,
+    c::SYS_unlinkat,
+];
+
+/// An older form of a call: its number, and today's call with the same arguments.
+type Older = (i64, fn([u64; 6]) -> (i64, [u64; 6]));
+
+/// The older forms, which only this processor has.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[Older] = &[
+    (c::SYS_access, |[name, mode, ..]| (c::SYS_faccessat, [HERE, name, mode, 0, 0, 0])),
+    (c::SYS_link, |[from, to, ..]| (c::SYS_linkat, [HERE, from, HERE, to, 0, 0])),
+    (c::SYS_lstat, |[name, to, ..]| (c::SYS_newfstatat, [HERE, name, to, NO_FOLLOW, 0, 0])),
+    (c::SYS_mkdir, |[name, mode, ..]| (c::SYS_mkdirat, [HERE, name, mode, 0, 0, 0])),
+    (c::SYS_open, |[name, flags, mode, ..]| (c::SYS_openat, [HERE, name, flags, mode, 0, 0])),
+    (c::SYS_readlink, |[name, to, bytes, ..]| (c::SYS_readlinkat, [HERE, name, to, bytes, 0, 0])),
+    (c::SYS_rename, |[from, to, ..]| (c::SYS_renameat, [HERE, from, HERE, to, 0, 0])),
+    (c::SYS_rmdir, |[name, ..]| (c::SYS_unlinkat, [HERE, name, c::AT_REMOVEDIR as u64, 0, 0, 0])),
+    (c::SYS_stat, |[name, to, ..]| (c::SYS_newfstatat, [HERE, name, to, 0, 0, 0])),
+    (c::SYS_unlink, |[name, ..]| (c::SYS_unlinkat, [HERE, name, 0, 0, 0, 0])),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[Older] = &[];
+
+/// The directory of the process, as an argument.
+const HERE: u64 = c::AT_FDCWD as u64;
+/// A link is not followed, as an argument.
+const NO_FOLLOW: u64 = c::AT_SYMLINK_NOFOLLOW as u64;
+
+/// Threads that answer: a pipe that is opened waits for its other end.
+const THREADS: usize = 4;
+/// Bytes of a name at most (linux/limits.h).
+const NAME_BYTES_MAX: usize = 4096;
+/// Links that are followed to another folder.
+const LINKS_MAX: usize = 8;
+/// Bits of new files: as those that a worker may give a file that it has open.
+const MODE: u64 = 0o775;
+/// Flags that a worker may state.
+const FLAGS: OFlags = OFlags::ACCMODE
+    .union(OFlags::APPEND)
+    .union(OFlags::CREATE)
+    .union(OFlags::DIRECT)
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::DSYNC)
+    .union(OFlags::EXCL)
+    .union(OFlags::NOATIME)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::SYNC)
+    .union(OFlags::TMPFILE)
+    .union(OFlags::TRUNC);
+
+/// The side that opens files.
+#[derive(Debug)]
+pub struct Opener {
+    folders: Vec<Folder>,
+    /// The directory in which names begin.
+    here: PathBuf,
+}
+
+/// A directory, or a file in it.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    directory: OwnedFd,
+    /// The name of the only file.
+    only: Option<OsString>,
+    uses: Use,
+}
+
+/// What a worker may do in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    /// Make files without a name, which end with it.
+    Temporary,
+    Read,
+    Write,
+}
+
+/// The name of a file, beneath its folder.
+struct Place<'a> {
+    folder: &'a Folder,
+    beneath: PathBuf,
+}
+
+type Done<T> = rustix::io::Result<T>;
+
+/// The capabilities of the side that opens files, for a worker that root has started: all files in its folders
+/// can be read, written and removed.
+pub const OPENER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER);
+
+/// Stops the calls of this thread that name files, and of those that it starts from now on, and passes them to
+/// an [`Opener`] at the other end of the socket. The thread has given up new rights. `false`: the kernel is too
+/// old, or another process answers calls of this one already; the opener learns of that, too.
+///
+/// # Errors
+/// If the other end is closed.
+pub fn ask_opener(socket: &UnixStream) -> io::Result<bool> {
+    // The opener has the worker's memory open: it could not open it once the worker is another user.
+    sockets::receive(socket, &mut [0])?;
+    let older = OLDER.iter().map(|(number, _)| *number);
+    let all: Vec<i64> = STOPPED.iter().copied().chain(older).collect();
+    let stopped = if crate::rights::is_linux([5, 14]) { stop(&all).ok() } else { None };
+    sockets::send(socket, &[0], stopped.as_ref().map(Stopped::descriptor))?;
+    Ok(stopped.is_some())
+}
+
+impl Opener {
+    /// Opens the folders. In the `temporary` one, a worker can make files that have no name.
+    ///
+    /// # Errors
+    /// If the process has no directory.
+    pub fn new(files: &Files, temporary: Option<PathBuf>) -> io::Result<Self> {
+        let here = std::env::current_dir()?;
+        let temporary: Vec<_> = temporary.into_iter().collect();
+        let mut folders = vec![];
+        for (paths, uses) in
+            [(&files.read, Use::Read), (&files.write, Use::Write), (&temporary, Use::Temporary)]
+        {
+            for path in paths {
+                let path = normal(&here.join(path));
+                let target = path.canonicalize().ok();
+                let all = [Some(&path), target.as_ref().filter(|target| **target != path)];
+                // A folder that cannot be opened is closed to the worker, too.
+                folders.extend(all.into_iter().flatten().filter_map(|path| Folder::open(path, uses)));
+            }
+        }
+        Ok(Self { folders, here })
+    }
+
+    /// Answers calls of the worker, in threads that first call `enter`, which gives up all rights but those to
+    /// open files. Returns once the worker has begun to ask.
+    ///
+    /// # Errors
+    /// If the worker has ended, or the system makes no thread.
+    pub fn serve(
+        self,
+        worker: Pid,
+        socket: &UnixStream,
+        enter: impl Fn() + Clone + Send + 'static,
+    ) -> io::Result<()> {
+        let memory = format!("/proc/{}/mem", worker.as_raw_pid());
+        let memory = Arc::new(File::options().read(true).write(true).open(memory)?);
+        sockets::send(socket, &[0], None)?;
+        let (_, Some(stopped)) = sockets::receive(socket, &mut [0])? else { return Ok(()) };
+        let (stopped, this) = (Arc::new(Stopped::of(stopped)), Arc::new(self));
+        for _ in 0..THREADS {
+            let (enter, stopped) = (enter.clone(), Arc::clone(&stopped));
+            let (this, memory) = (Arc::clone(&this), Arc::clone(&memory));
+            std::thread::Builder::new().name("weir-opener".into()).spawn(move || {
+                enter();
+                while let Ok(call) = stopped.next() {
+                    let answer = this.answer(call, &memory).unwrap_or_else(Answer::Error);
+                    stopped.answer(call, answer);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, call: Call, memory: &File) -> Done<Answer> {
+        let older = OLDER.iter().find(|(number, _)| *number == call.number);
+        let (number, arguments) =
+            older.map_or((call.number, call.arguments), |(_, today)| today(call.arguments));
+        let [from, name, third, fourth, ..] = arguments;
+        let file = |from: u64, name: u64| self.named(memory, from, name);
+        match number {
+            c::SYS_statfs => self.describe(number, memory, file(HERE, from)?, [0, 0, name]),
+            c::SYS_newfstatat => self.describe(number, memory, file(from, name)?, [fourth, 0, third]),
+            c::SYS_statx => self.describe(number, memory, file(from, name)?, [third, fourth, arguments[4]]),
+            c::SYS_openat => match file(from, name)? {
+                Some(path) => self.open(&path, third, fourth),
+                None => Ok(Answer::Native),
+            },
+            c::SYS_readlinkat => {
+                let Some(path) = file(from, name)? else { return Ok(Answer::Native) };
+                let Some(link) = self.look(&path, OFlags::NOFOLLOW)? else { return Ok(Answer::Native) };
+                let target = rustix::fs::readlinkat(link, "", vec![]).map_err(|error| match error {
+                    // No link: the kernel's answer to a name is another one than that to a descriptor.
+                    Errno::NOENT => Errno::INVAL,
+                    error => error,
+                })?;
+                let bytes = target.as_bytes();
+                let bytes = &bytes[..bytes.len().min(usize::try_from(fourth).unwrap_or(usize::MAX))];
+                memory.write_all_at(bytes, third).map_err(|_| Errno::FAULT)?;
+                Ok(Answer::Number(i64::try_from(bytes.len()).unwrap_or_default()))
+            }
+            c::SYS_faccessat | c::SYS_faccessat2 => {
+                let Some(path) = file(from, name)? else { return Ok(Answer::Native) };
+                let Some(_there) = self.look(&path, OFlags::empty())? else { return Ok(Answer::Native) };
+                let writes = third & c::W_OK as u64 != 0;
+                let may = !writes || self.place(&path).is_some_and(|place| place.folder.uses == Use::Write);
+                if may { Ok(Answer::Number(0)) } else { Err(Errno::ACCESS) }
+            }
+            c::SYS_mkdirat => self.change(file(from, name)?, |directory, name| {
+                rustix::fs::mkdirat(directory, name, Mode::from_raw_mode((third & MODE) as u32))
+            }),
+            c::SYS_unlinkat => self.change(file(from, name)?, |directory, name| {
+                let of_directory = third & c::AT_REMOVEDIR as u64 != 0;
+                let flags = if of_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+                rustix::fs::unlinkat(directory, name, flags)
+            }),
+            c::SYS_renameat | c::SYS_renameat2 | c::SYS_linkat => {
+                let (Some(old), Some(new)) = (file(from, name)?, file(third, fourth)?) else {
+                    return Ok(Answer::Native);
+                };
+                let flags = if number == c::SYS_renameat { 0 } else { arguments[4] };
+                let (old, new) = (self.changed(&old)?, self.changed(&new)?);
+                let (Some(old), Some(new)) = (old, new) else { return Ok(Answer::Native) };
+                let ((from, old), (to, new)) = (old.parent()?, new.parent()?);
+                match number {
+                    c::SYS_linkat if flags == 0 => rustix::fs::linkat(from, old, to, new, AtFlags::empty())?,
+                    c::SYS_linkat => return Err(Errno::INVAL),
+                    _ => {
+                        let flags = RenameFlags::from_bits_retain(flags as u32);
+                        rustix::fs::renameat_with(from, old, to, new, flags)?;
+                    }
+                }
+                Ok(Answer::Number(0))
+            }
+            _ => Ok(Answer::Native),
+        }
+    }
+
+    /// The absolute name of a file, from the worker's memory. `None`: the name begins at a descriptor of the
+    /// worker, or cannot be read.
+    fn named(&self, memory: &File, from: u64, name: u64) -> Done<Option<PathBuf>> {
+        let mut bytes = vec![0; NAME_BYTES_MAX];
+        let mut length = 0;
+        // The memory after the name may belong to nobody.
+        while length < bytes.len() && !bytes[..length].contains(&0) {
+            let page = NAME_BYTES_MAX - (name as usize).wrapping_add(length) % NAME_BYTES_MAX;
+            let end = (length + page).min(bytes.len());
+            match memory.read_at(&mut bytes[length..end], name.wrapping_add(length as u64)) {
+                Ok(0) | Err(_) => return Ok(None),
+                Ok(count) => length += count,
+            }
+        }
+        let end = bytes.iter().position(|byte| *byte == 0).ok_or(Errno::NAMETOOLONG)?;
+        bytes.truncate(end);
+        let path = PathBuf::from(OsString::from_vec(bytes));
+        let begins_here = from as u32 == HERE as u32 && !path.as_os_str().is_empty();
+        Ok((path.is_absolute() || begins_here).then(|| normal(&self.here.join(path))))
+    }
+
+    /// The folder of a file. Of several, the innermost that can be written.
+    fn place(&self, path: &Path) -> Option<Place<'_>> {
+        let has = |folder: &&Folder| match folder.only {
+            Some(_) => folder.path == path,
+            None => path.starts_with(&folder.path),
+        };
+        let inner = |folder: &&Folder| (folder.uses, folder.path.components().count());
+        let folder = self.folders.iter().filter(has).max_by_key(inner)?;
+        let beneath = match &folder.only {
+            Some(name) => name.into(),
+            None => path.strip_prefix(&folder.path).ok()?.to_path_buf(),
+        };
+        Some(Place { folder, beneath })
+    }
+
+    /// The place of a file whose name is made, changed, or removed.
+    fn changed(&self, path: &Path) -> Done<Option<Place<'_>>> {
+        match self.place(path) {
+            Some(place) if place.folder.uses != Use::Write => Err(Errno::ACCESS),
+            place => Ok(place),
+        }
+    }
+
+    fn open(&self, path: &Path, flags: u64, mode: u64) -> Done<Answer> {
+        let stated = OFlags::from_bits_retain(flags as u32);
+        let closes = stated.contains(OFlags::CLOEXEC);
+        if let Some(own) = own_descriptor(path) {
+            return Ok(Answer::Descriptor(own?, closes));
+        }
+        if stated.contains(OFlags::PATH) {
+            return Ok(Answer::Native);
+        }
+        let creates = stated.contains(OFlags::CREATE) || stated.contains(OFlags::TMPFILE);
+        let writes = creates || stated.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
+        let mode = Mode::from_raw_mode(if creates { (mode & MODE) as u32 } else { 0 });
+        let flags = stated & FLAGS | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let is_nameless = stated.contains(OFlags::TMPFILE);
+        let opened = self.follow(path, |place| match place.folder.uses {
+            Use::Read if writes => Err(Errno::ACCESS),
+            Use::Temporary if !is_nameless => Err(Errno::ACCESS),
+            _ => place.open(flags, mode),
+        })?;
+        Ok(opened.map_or(Answer::Native, |file| Answer::Descriptor(file, closes)))
+    }
+
+    /// Opens a file to describe it, also the directories above the folders. `None`: it is neither.
+    fn look(&self, path: &Path, flags: OFlags) -> Done<Option<OwnedFd>> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
+        let is_above = |folder: &Folder| folder.path.starts_with(path);
+        match self.follow(path, |place| place.open(flags, Mode::empty()))? {
+            None if self.folders.iter().any(is_above) => {
+                rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).map(Some)
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Opens a file in its folder, or, if its name is a link that leaves the folder, in the folder of the
+    /// link's target.
+    fn follow(&self, path: &Path, open: impl Fn(&Place<'_>) -> Done<OwnedFd>) -> Done<Option<OwnedFd>> {
+        let mut path = path.to_path_buf();
+        for _ in 0..LINKS_MAX {
+            let Some(place) = self.place(&path) else { return Ok(None) };
+            match open(&place) {
+                Err(Errno::XDEV) => {
+                    let (directory, name) = place.parent()?;
+                    let target = rustix::fs::readlinkat(directory, name, vec![]).map_err(|_| Errno::XDEV)?;
+                    let above = path.parent().unwrap_or(&path);
+                    path = normal(&above.join(OsStr::from_bytes(target.as_bytes())));
+                }
+                opened => return opened.map(Some),
+            }
+        }
+        Err(Errno::LOOP)
+    }
+
+    /// Describes a file: `[flags, mask, where]`.
+    fn describe(
+        &self,
+        number: i64,
+        memory: &File,
+        path: Option<PathBuf>,
+        [flags, mask, to]: [u64; 3],
+    ) -> Done<Answer> {
+        let Some(path) = path else { return Ok(Answer::Native) };
+        let flags = if flags & NO_FOLLOW == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let Some(file) = self.look(&path, flags)? else { return Ok(Answer::Native) };
+        let bytes = description(number, file.as_fd(), mask)?;
+        memory.write_all_at(&bytes, to).map_err(|_| Errno::FAULT)?;
+        Ok(Answer::Number(0))
+    }
+
+    /// Changes a name in its directory.
+    fn change(&self, path: Option<PathBuf>, change: impl Fn(&OwnedFd, &OsStr) -> Done<()>) -> Done<Answer> {
+        let Some(path) = path else { return Ok(Answer::Native) };
+        let Some(place) = self.changed(&path)? else { return Ok(Answer::Native) };
+        let (directory, name) = place.parent()?;
+        change(&directory, &name).map(|()| Answer::Number(0))
+    }
+}
+
+impl Folder {
+    fn open(path: &Path, uses: Use) -> Option<Self> {
+        let (directory, only) = match path.is_dir() {
+            true => (path, None),
+            false => (path.parent()?, Some(path.file_name()?.to_os_string())),
+        };
+        // Names there are different for each process.
+        if path.starts_with("/proc") || path.starts_with("/dev/fd") {
+            return None;
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(directory, flags, Mode::empty()).ok()?;
+        Some(Self { path: path.to_path_buf(), directory, only, uses })
+    }
+}
+
+impl Place<'_> {
+    fn open(&self, flags: OFlags, mode: Mode) -> Done<OwnedFd> {
+        let beneath = if self.beneath.as_os_str().is_empty() { Path::new(".") } else { &self.beneath };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&self.folder.directory, beneath, flags, mode, resolve)
+    }
+
+    /// The directory of the file, and its name there.
+    fn parent(&self) -> Done<(OwnedFd, OsString)> {
+        // The name of the folder itself is above the folder.
+        let name = self.beneath.file_name().ok_or(Errno::EXIST)?.to_os_string();
+        let above = self.beneath.parent().unwrap_or(Path::new("")).to_path_buf();
+        let above = Place { folder: self.folder, beneath: above };
+        let directory = above.open(OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok((directory, name))
+    }
+}
+
+/// The standard input and outputs, by a name of the worker: both sides have them.
+fn own_descriptor(path: &Path) -> Option<Done<OwnedFd>> {
+    let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    let number = match path.to_str()? {
+        "/dev/stdin" => "0",
+        "/dev/stdout" => "1",
+        "/dev/stderr" => "2",
+        path => path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/"))?,
+    };
+    let descriptor = match number {
+        "0" => input.as_fd(),
+        "1" => output.as_fd(),
+        "2" => errors.as_fd(),
+        _ => return None,
+    };
+    Some(rustix::io::fcntl_dupfd_cloexec(descriptor, 3))
+}
+
+/// A name without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut all = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(all.pop()),
+            part => all.push(part),
+        }
+    }
+    all
+}
