@@ -36,12 +36,9 @@ use weir_questions::output::place;
 const OF_ROOT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::NET_BIND_SERVICE);
 
-/// The user as whom captures of root continue if nobody has named one.
-const STRANGER: &str = "nobody";
-
-/// Names the user as whom captures of root continue, if the command line names none. Made at the
-/// installation.
-const INSTALLED_USER: &str = "/etc/weir/user";
+/// As whom captures of root continue if the command line names no user: the first one that exists. The
+/// packages make the first.
+const STRANGERS: [&str; 2] = ["weir", "nobody"];
 
 /// Files and connections that a run opens after it is restricted.
 #[derive(Debug, Default)]
@@ -214,7 +211,7 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
         return Ok(());
     }
     let is_link = !input.interface.is_empty();
-    let user = stated_user(input)?;
+    let user = &input.user;
     // Some drivers add rules by calls of the kernel.
     let has_drivers = has_drivers(input);
     let of_devices = match has_drivers {
@@ -288,7 +285,7 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     let limits = match &keeper {
         Some(kept) if kept.opens_files => {
             owner::keep();
-            let user = ids.map_or_else(|| ids_of(STRANGER), Ok)?;
+            let user = ids.map_or_else(stranger, Ok)?;
             let (user, files) = (Some(user), Some(Files::default()));
             Limits { user, files, capabilities: of_tables, ..limits }
         }
@@ -366,21 +363,10 @@ fn report(what: &str) {
     }
 }
 
-/// The user of the command line, or of the installation if root captures.
-fn stated_user(input: &Input) -> Result<Option<String>, Failure> {
-    let is_file = input.interface.is_empty();
-    if input.user.is_some() || input.no_sandbox || is_file || !geteuid().is_root() {
-        return Ok(input.user.clone());
-    }
-    let text = match std::fs::read_to_string(INSTALLED_USER) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(|error| Failure::new(format!("{INSTALLED_USER}: {error}")))?,
-    };
-    let user = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
-    user.iter().for_each(|user| {
-        inform!("weir: the run continues as {user} ({INSTALLED_USER}; --user root keeps root)")
-    });
-    Ok(user.map(str::to_string))
+/// As whom captures of root continue.
+fn stranger() -> Result<(Uid, Gid), Failure> {
+    let exists = |name: &&&str| User::from_name(name).is_ok_and(|user| user.is_some());
+    ids_of(STRANGERS.iter().find(exists).unwrap_or(&STRANGERS[0]))
 }
 
 /// The numbers of `NAME[:GROUP]`. Without a group, that of the user.

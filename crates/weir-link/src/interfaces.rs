@@ -58,6 +58,8 @@ pub struct Rights {
     pub net_admin: bool,
     /// CAP_BPF: programs in the kernel.
     pub bpf: bool,
+    /// CAP_PERFMON: programs with computed addresses, which all filters but the simplest are.
+    pub perfmon: bool,
 }
 
 impl Rights {
@@ -67,7 +69,7 @@ impl Rights {
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let bits = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
         let has = |number: u32| bits >> number & 1 == 1;
-        Self { net_raw: has(13), net_admin: has(12), bpf: has(39) || has(21) }
+        Self { net_raw: has(13), net_admin: has(12), bpf: has(39) || has(21), perfmon: has(38) || has(21) }
     }
 }
 

@@ -66,7 +66,7 @@ options! {
             /// Further arguments of DPDK (EAL parameters) for -i dpdk:DEVICE, in one word: '-m 1024'
             dpdk_eal: Option<String>, shown("WORDS"), minus();
             /// Continue as this user (and group), once the sockets are open. Outputs are opened as this user.
-            /// Default for root: the user in /etc/weir/user, if the file is there
+            /// Default for root: the user weir, or nobody, for whom another process opens files of root
             user: Option<String>, shown("NAME[:GROUP]"), of_command();
             /// Let the run write files below this directory, too, for questions that are added later. May be
             /// given several times. Default: only the directories of the outputs

@@ -65,8 +65,8 @@ const HERE: u64 = c::AT_FDCWD as u64;
 /// A link is not followed, as an argument.
 const NO_FOLLOW: u64 = c::AT_SYMLINK_NOFOLLOW as u64;
 
-/// Threads that answer: a pipe that is opened waits for its other end.
-const THREADS: usize = 4;
+/// Threads that answer: a pipe that is opened waits in one of them for its other end.
+const THREADS: usize = 8;
 /// Bytes of a name at most (linux/limits.h).
 const NAME_BYTES_MAX: usize = 4096;
 /// Links that are followed to another folder.

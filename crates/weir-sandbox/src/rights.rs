@@ -65,6 +65,20 @@ pub fn forbid_new_rights() -> io::Result<()> {
     Ok(thread::set_no_new_privs(true)?)
 }
 
+/// What versions of the kernel bring for the limits of a process.
+const BY_VERSION: [([u32; 2], &str); 4] = [
+    ([5, 13], "files are restricted by user and capabilities alone (Landlock)"),
+    ([5, 14], "a capture of root opens its files as root"),
+    ([5, 19], "a capture with filters in the kernel keeps CAP_BPF"),
+    ([6, 12], "signals to other processes and abstract sockets are restricted by the user alone"),
+];
+
+/// What this kernel is too old for: the version that has a limit, and what happens without the limit.
+pub fn of_newer_kernels() -> impl Iterator<Item = (String, &'static str)> {
+    let missing = BY_VERSION.iter().filter(|(version, _)| !is_linux(*version));
+    missing.map(|([major, minor], what)| (format!("{major}.{minor}"), *what))
+}
+
 /// Whether the kernel lets a process read and change maps that it has, without rights (Linux 5.19).
 pub fn has_free_maps() -> bool {
     is_linux([5, 19])

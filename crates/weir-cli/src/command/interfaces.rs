@@ -63,7 +63,8 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             (!interface.is_up).then(|| format!("sudo ip link set {name} up")),
             (!rights.net_raw).then(|| "CAP_NET_RAW".to_string()),
             (!rights.net_admin).then(|| "CAP_NET_ADMIN (af_xdp)".to_string()),
-            (!rights.bpf).then(|| "CAP_BPF (af_xdp)".to_string()),
+            (!rights.bpf).then(|| "CAP_BPF (af_xdp, filters in the kernel)".to_string()),
+            (!rights.perfmon).then(|| "CAP_PERFMON (filters in the kernel)".to_string()),
         ];
         let missing: Vec<String> = lacks.into_iter().flatten().collect();
         let has_xdp = rights.net_raw && rights.net_admin && rights.bpf && !interface.is_loopback;
@@ -83,8 +84,11 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     sink.batch(&rows)?;
     sink.end()?;
-    if !(rights.net_raw && rights.net_admin && rights.bpf) {
+    if !(rights.net_raw && rights.net_admin && rights.bpf && rights.perfmon) {
         note!("weir: run as root, or grant the capabilities to the program once: {GRANT}");
+    }
+    for (version, what) in weir::sandbox::of_newer_kernels() {
+        note!("weir: this kernel is older than Linux {version}: {what}");
     }
     let ready = dpdk::readiness();
     match ready.release {

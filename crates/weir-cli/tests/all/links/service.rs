@@ -1,6 +1,8 @@
 //! Live runs as services: rights that are given up, reloads, files by time.
 
-use crate::links::{Capturing, assert_exact, counter, datagrams, inside, make_pair, send, sh, text};
+use crate::links::{
+    Capturing, FIRST_LIGHT, assert_exact, counter, datagrams, frames_of, inside, make_pair, send, sh, text,
+};
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
@@ -259,28 +261,27 @@ fn rights_are_those_that_the_options_say() {
     let _ = fs::remove_dir_all(&folder);
 }
 
-/// The user that was given at the installation, unless the command line names one.
+/// A capture of root continues as another user, unless the command line says root. Its files are root's.
 #[test]
-fn captures_of_root_continue_as_the_user_of_the_installation() {
-    if !inside("service::captures_of_root_continue_as_the_user_of_the_installation") {
+fn captures_of_root_continue_as_another_user() {
+    if !inside("service::captures_of_root_continue_as_another_user") {
         return;
     }
     make_pair(0);
     // The namespace has an /etc of its own.
-    for line in [
-        "mount -t tmpfs tmpfs /mnt",
-        "cp -a /etc /mnt/etc",
-        "mount --bind /mnt/etc /etc",
-        "mkdir -p /etc/weir",
-    ] {
+    for line in ["mount -t tmpfs tmpfs /mnt", "cp -a /etc /mnt/etc", "mount --bind /mnt/etc /etc"] {
         sh(line);
     }
-    fs::write("/etc/weir/user", "# of the installation\nnobody\n").expect("a file");
-    let folder = open_folder("installed");
-    let output = folder.join("out.json");
+    sh("sed -i /^weir:/d /etc/passwd");
+    let folder = open_folder("another");
+    sh(&format!("chmod 700 {}", folder.display()));
+    let (output, link) = (folder.join("out.json"), folder.join("link"));
+    fs::create_dir(folder.join("logs")).expect("a directory");
+    std::os::unix::fs::symlink(folder.join("logs"), &link).expect("a link");
     let run = ["packets", "-i", "in0", "-o", output.to_str().expect("text")];
     let number = |name: &str| text(&Command::new("id").args(["-u", name]).output().expect("id runs").stdout);
-    for (options, user) in [(&[][..], "nobody"), (&["--user", "root"], "root"), (&["--no-sandbox"], "root")] {
+    let by_option = [(&[][..], "nobody"), (&["--user", "root"], "root"), (&["--no-sandbox"], "root")];
+    for (options, user) in by_option {
         let _ = fs::remove_file(&output);
         let capturing = Capturing::start(&[&run[..], options].concat());
         let sent = send("out0", &datagrams(100, None)) as u64;
@@ -290,12 +291,36 @@ fn captures_of_root_continue_as_the_user_of_the_installation() {
             assert_eq!(of_threads(capturing.worker(), "CapEff"), [rights(&[])], "{options:?}");
         }
         assert_eq!(fs::metadata(&output).expect("it is there").uid(), 0, "{options:?}");
-        let said = text(&capturing.end().stderr);
-        assert_eq!(said.contains("the run continues as nobody"), user == "nobody", "{options:?}: {said}");
+        capturing.end();
     }
-    fs::write("/etc/weir/user", "no-such-user\n").expect("a file");
-    let (is_right, said) = weir(&["flows", "-i", "in0"]);
-    assert!(!is_right && said.contains("there is no user `no-such-user`"), "{said}");
+    // The user of the packages. Logs are in a directory to which a link leads, and one has its rights kept.
+    let users = fs::read_to_string("/etc/passwd").expect("a file");
+    fs::write("/etc/passwd", users + "weir:x:12345:12345::/:/bin/false\n").expect("a file");
+    let kept = folder.join("logs/conn.log");
+    fs::write(&kept, "old").expect("a file");
+    sh(&format!("chmod 644 {}", kept.display()));
+    let capturing = Capturing::start(&["zeek", "-i", "in0", "-d", link.to_str().expect("text")]);
+    send("out0", &frames_of(Path::new(FIRST_LIGHT)));
+    assert_eq!(of_threads(capturing.worker(), "Uid"), ["12345"]);
+    let output = capturing.end();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for log in fs::read_dir(folder.join("logs")).expect("a directory").flatten() {
+        let about = log.metadata().expect("it is there");
+        let wanted = if log.path() == kept { 0o644 } else { 0o600 };
+        assert_eq!((about.uid(), about.mode() & 0o777), (0, wanted), "{:?}", log.path());
+    }
+    assert!(lines(&kept) > 10, "it has the connections");
+    // A pipe of a shell, and the standard output by its name.
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let piped = format!("{weir} packets -i in0 --format json -o /dev/stdout | head -n 3 | wc -l");
+    let counting = std::thread::spawn(move || Command::new("bash").args(["-c", &piped]).output());
+    let begun = Instant::now();
+    while !counting.is_finished() && begun.elapsed() < Duration::from_secs(30) {
+        send("out0", &datagrams(10, None));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let counted = counting.join().expect("no panic").expect("bash runs");
+    assert_eq!(text(&counted.stdout).trim(), "3", "{}", text(&counted.stderr));
     let _ = fs::remove_dir_all(&folder);
 }
 
