@@ -1,6 +1,6 @@
 //! The process that was started, once a capture on links has begun. It keeps the rights to load filters
-//! ([`Keeper`]) and, for root, to open files ([`Opener`]), and watches over the worker, which has none and does
-//! everything else. `sandbox` decides when the process divides.
+//! ([`Keeper`]) and, for root, to open files ([`Opener`]), and watches over the worker, which has none and
+//! does everything else. `sandbox` decides when the process divides.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Write;

@@ -31,8 +31,8 @@ use weir_questions::messages::Failure;
 use weir_questions::messages::set_writable;
 use weir_questions::output::place;
 
-/// What root may still do if it opens its files itself: write to directories of other users, and listen on low
-/// ports.
+/// What root may still do if it opens its files itself: write to directories of other users, and listen on
+/// low ports.
 const OF_ROOT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::NET_BIND_SERVICE);
 
@@ -181,8 +181,8 @@ fn directory_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether the worker's files are opened by its keeper, which stays root: the worker becomes another user, who
-/// may not enter the folders of root.
+/// Whether the worker's files are opened by its keeper, which stays root: the worker becomes another user,
+/// who may not enter the folders of root.
 pub fn is_served(input: &Input, needs: &Needs) -> bool {
     let is_link = !input.interface.is_empty();
     let stays_root = input.user.as_deref().is_none_or(|user| user == "root");

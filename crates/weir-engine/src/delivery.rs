@@ -68,6 +68,24 @@ pub(crate) struct Delivery<S> {
     kept: KeptSessions,
     /// What is odd, if a question asks.
     odd: Option<Box<Oddities>>,
+    counts: PacketCounts,
+}
+
+/// The packets of questions that only count them, since the subscriber has last got their number.
+#[derive(Default)]
+struct PacketCounts {
+    /// These questions.
+    questions: QuestionSet,
+    /// By question.
+    counts: Vec<u64>,
+}
+
+impl PacketCounts {
+    fn of(plan: &Plan, subscriber: &impl Subscriber) -> Self {
+        let all = plan.questions.len();
+        let questions = (0..all).filter(|question| subscriber.only_counts_packets(*question)).collect();
+        Self { questions, counts: vec![0; all] }
+    }
 }
 
 impl<S: Subscriber> Delivery<S> {
@@ -78,6 +96,7 @@ impl<S: Subscriber> Delivery<S> {
             outs: outs_of(&plan),
             stages: Stages::new(plan.timed),
             counters: Counters::default(),
+            counts: PacketCounts::of(&plan, &subscriber),
             matcher: Matcher::new(plan),
             subscriber,
             waiting: HashSet::new(),
@@ -157,6 +176,7 @@ impl<S: Subscriber> Delivery<S> {
             // What was counted before nobody asked belongs to no connection of later.
             None => Box::new(Oddities::later(events)),
         });
+        self.counts = PacketCounts::of(&plan, &self.subscriber);
         self.matcher = Matcher::new(plan);
         self.sessions.renew(map);
         self.streams.overload.set_held_session_bytes(self.sessions.bytes());
@@ -175,11 +195,26 @@ impl<S: Subscriber> Delivery<S> {
             PacketMatch::Decided(questions) => {
                 let delivered = !questions.is_empty();
                 self.counters.account(if delivered { Account::Delivered } else { packet.otherwise });
+                let PacketCounts { questions: counted, counts } = &mut self.counts;
                 for question in &*questions {
-                    self.subscriber.packet(self.order, question, &packet.seen);
+                    if counted.contains(question) {
+                        counts[question] += 1;
+                    } else {
+                        self.subscriber.packet(self.order, question, &packet.seen);
+                    }
                 }
             }
             PacketMatch::Undecided(verdict, possible) => self.hold(packet, &verdict, &possible),
+        }
+    }
+
+    /// Gives the subscriber the numbers of packets that were only counted.
+    pub fn pass_counts(&mut self) {
+        for question in &self.counts.questions {
+            let count = std::mem::take(&mut self.counts.counts[question]);
+            if count > 0 {
+                self.subscriber.packets(question, count);
+            }
         }
     }
 

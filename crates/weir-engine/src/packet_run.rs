@@ -153,16 +153,7 @@ pub(crate) enum Advance {
 
 impl<S: Subscriber> PacketRun<'_, S> {
     /// Processes the packet from the step of the head, or from the flow that had to end, as far as possible.
-    #[inline]
     pub fn advance(&mut self) -> Advance {
-        match self.lane.step {
-            // A packet that needs no flow costs no call.
-            Step::Done(reason) => Advance::Through(reason),
-            _ => self.advance_through_flows(),
-        }
-    }
-
-    fn advance_through_flows(&mut self) -> Advance {
         loop {
             let flow = match self.lane.step {
                 Step::Done(reason) => return Advance::Through(reason),

@@ -19,6 +19,7 @@
 //! bursts).
 
 use crate::counters::Account;
+use crate::delivery::PacketView;
 use crate::effects::OverFlow;
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
@@ -26,12 +27,12 @@ use crate::packet_ctx::PacketCtx;
 use crate::packet_run::{Advance, Lane, PacketRun, Place};
 use crate::plan::Want;
 use crate::stage::Stage;
-use crate::subscriber::{Order, Subscriber};
+use crate::subscriber::{Order, SeenPacket, Subscriber};
 use crate::worker::Worker;
 use std::ops::Range;
 use std::sync::Arc;
 use weir_ir::abi::{Program, Step};
-use weir_packet::{BURST_PACKETS_MAX, Burst, PacketMeta};
+use weir_packet::{BURST_PACKETS_MAX, Burst, DropReason, PacketMeta};
 
 /// The number of packets whose flow entries are prefetched together, while the tails of the previous group
 /// run. The group is large enough to hide a cache miss, and small enough for the number of fetches that a
@@ -63,18 +64,25 @@ impl<S: Subscriber> Worker<S> {
         let mut groups = lanes.chunks_mut(GROUP_PACKETS).zip(packets.chunks(GROUP_PACKETS));
         let (mut ahead, mut index) = (groups.next(), range.start);
         self.prefetch(&mut ahead);
+        // Other workers may use more memory than before.
+        self.shed_excess();
         while let Some((lanes, packets)) = ahead {
             ahead = groups.next();
             self.prefetch(&mut ahead);
             for (lane, packet) in lanes.iter_mut().zip(packets) {
                 let (block, frame, extras) = (&burst.block, burst.block.frame(packet), &burst.extras);
                 self.delivery.order.at = packet.number as i64;
-                self.run_packet(&PacketCtx { program, block, packet, frame, extras, index }, lane);
+                let at = PacketCtx { program, block, packet, frame, extras, index };
+                match lane.step {
+                    Step::Done(reason) => self.finish_packet(&at, lane, reason),
+                    _ => self.run_packet(&at, lane),
+                }
                 index += 1;
             }
         }
         self.delivery.stages.end(Stage::Tail, lookups, began);
         self.lanes = all;
+        self.delivery.pass_counts();
         self.delivery.subscriber.pass_bytes(self.delivery.counters.packet.wire_bytes);
         self.record_memory();
     }
@@ -122,6 +130,28 @@ impl<S: Subscriber> Worker<S> {
         for lane in lanes.iter_mut().filter(|lane| lane.step == Step::Lookup) {
             lane.likely = self.flows.prefetch_entry(&lane.k);
         }
+    }
+
+    /// Finishes a packet that needs no flow: its head has been everything. No flow changes, and no event is
+    /// emitted.
+    #[inline]
+    fn finish_packet(&mut self, at: &PacketCtx<'_>, lane: &mut Lane, reason: Option<DropReason>) {
+        let &PacketCtx { block, packet, extras, index, .. } = at;
+        let delivery = &mut self.delivery;
+        delivery.counters.packet.add(packet);
+        if let Some(reason) = reason {
+            delivery.counters.met.count(reason);
+        }
+        let otherwise = reason.map_or(Account::Filtered, Account::Dropped);
+        let terms = lane.terms(&self.flows);
+        if terms.intersects(delivery.matcher.packet_classes()) {
+            let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &lane.k.outs };
+            delivery.packet(&PacketView { seen, terms, otherwise }, || None);
+        } else {
+            delivery.count(otherwise);
+        }
+        delivery.note_odd(None, packet.time, &self.flows);
+        lane.k.release();
     }
 
     /// Processes a packet from the step of its head to its end.

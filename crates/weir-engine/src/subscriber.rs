@@ -209,6 +209,18 @@ pub trait Subscriber: StreamSubscriber + Send {
         let _ = (order, question, packet);
     }
 
+    /// Whether the packets of a question are only counted: by [`packets`](Self::packets), or one by one.
+    /// Asked when the plan changes.
+    fn only_counts_packets(&self, question: usize) -> bool {
+        let _ = question;
+        false
+    }
+
+    /// So many packets of a question whose packets are only counted.
+    fn packets(&mut self, question: usize, count: u64) {
+        let _ = (question, count);
+    }
+
     /// The worker's time is now at least `now`, in nanoseconds since 1970; `i64::MAX` at the end of the
     /// capture, after everything else.
     fn pass_time(&mut self, order: Order, now: i64) {

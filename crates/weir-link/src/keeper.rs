@@ -41,8 +41,8 @@ const TABLE_MAX: [u32; 3] = [16, 64, 1 << 16];
 pub(crate) const SOCKETS: usize = 3;
 /// Tables that the keeper remembers: the current one of all interfaces, and the next one.
 const TABLES_MAX: usize = 4;
-/// Requests of a place that are answered at once, and those for each second after that: each has memory of the
-/// kernel.
+/// Requests of a place that are answered at once, and those for each second after that: each has memory of
+/// the kernel.
 const REQUESTS_AT_ONCE: u32 = 256;
 const REQUESTS_PER_S: f64 = 16.0;
 /// Bytes of a message at most.

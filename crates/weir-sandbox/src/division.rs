@@ -104,6 +104,21 @@ pub fn watch(child: Pid) -> io::Result<WaitStatus> {
     }
 }
 
+/// Enters a network namespace of its own, if the kernel has one.
+pub(crate) fn leave_network() -> io::Result<()> {
+    // SAFETY: the call has no pointers, and closes nothing.
+    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // The kernel has no namespaces, or no more of them.
+            error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSPC | libc::EUSERS)) => {
+                Ok(())
+            }
+            error => Err(error),
+        },
+    }
+}
+
 /// Closes this process to other processes of its user: its memory, and what it has open (ptrace(2), proc(5)).
 ///
 /// # Errors

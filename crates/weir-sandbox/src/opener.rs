@@ -123,13 +123,13 @@ struct Place<'a> {
 
 type Done<T> = rustix::io::Result<T>;
 
-/// The capabilities of the side that opens files, for a worker that root has started: all files in its folders
-/// can be read, written and removed.
+/// The capabilities of the side that opens files, for a worker that root has started: all files in its
+/// folders can be read, written and removed.
 pub const OPENER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER);
 
-/// Stops the calls of this thread that name files, and of those that it starts from now on, and passes them to
-/// an [`Opener`] at the other end of the socket. The thread has given up new rights. `false`: the kernel is too
-/// old, or another process answers calls of this one already; the opener learns of that, too.
+/// Stops the calls of this thread that name files, and of those that it starts from now on, and passes them
+/// to an [`Opener`] at the other end of the socket. The thread has given up new rights. `false`: the kernel
+/// is too old, or another process answers calls of this one already; the opener learns of that, too.
 ///
 /// # Errors
 /// If the other end is closed.
@@ -166,8 +166,8 @@ impl Opener {
         Ok(Self { folders, here })
     }
 
-    /// Answers calls of the worker, in threads that first call `enter`, which gives up all rights but those to
-    /// open files. Returns once the worker has begun to ask.
+    /// Answers calls of the worker, in threads that first call `enter`, which gives up all rights but those
+    /// to open files. Returns once the worker has begun to ask.
     ///
     /// # Errors
     /// If the worker has ended, or the system makes no thread.

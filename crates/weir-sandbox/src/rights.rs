@@ -18,22 +18,11 @@ pub(crate) fn keep_for_another_user() -> Done {
 }
 
 /// Enters a network namespace of its own, if the thread may.
-#[allow(unsafe_code)]
 pub(crate) fn leave_network() -> Done {
     if !thread::capabilities(None)?.effective.contains(CapabilitySet::SYS_ADMIN) {
         return Ok(());
     }
-    // SAFETY: the call has no pointers, and closes nothing.
-    match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => match io::Error::last_os_error() {
-            // The kernel has no namespaces, or no more of them.
-            error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSPC | libc::EUSERS)) => {
-                Ok(())
-            }
-            error => Err(error.into()),
-        },
-    }
+    Ok(crate::division::leave_network()?)
 }
 
 /// Removes all capabilities from those that programs of this process could get. Needs CAP_SETPCAP, which only

@@ -57,7 +57,8 @@ impl Part {
                     }
                     let part = Self { path: name.into(), target, locked: file.try_clone()?, is_kept: false };
                     match mode.map(|mode| file.set_permissions(Permissions::from_mode(mode))) {
-                        // The file is another user's, whose process has opened it: the mask of that one holds.
+                        // The file is another user's, whose process has opened it: the mask of that one
+                        // holds.
                         Some(Err(error)) if error.kind() == ErrorKind::PermissionDenied => {}
                         set => set.transpose()?.unwrap_or_default(),
                     }

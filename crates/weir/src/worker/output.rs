@@ -381,6 +381,15 @@ impl Subscriber for Collector {
         }
     }
 
+    fn only_counts_packets(&self, question: usize) -> bool {
+        let has_worker = !matches!(self.question_workers.get(question), None | Some(QuestionWorker::None));
+        !has_worker && self.presenter.shapes.get(question).is_some_and(|shape| shape.count_only)
+    }
+
+    fn packets(&mut self, question: usize, count: u64) {
+        self.matched[question] += count;
+    }
+
     fn pass_time(&mut self, order: Order, now: i64) {
         (0..self.question_workers.len()).for_each(|question| self.pass_time_of(order, question, now));
         self.limit.pass_time(order, now, &mut self.yielded);
