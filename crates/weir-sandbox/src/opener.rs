@@ -283,6 +283,9 @@ impl Opener {
 
     /// The folder of a file. Of several, the innermost that can be written.
     fn place(&self, path: &Path) -> Option<Place<'_>> {
+        if is_by_process(path) {
+            return None;
+        }
         let has = |folder: &&Folder| match folder.only {
             Some(_) => folder.path == path,
             None => path.starts_with(&folder.path),
@@ -388,8 +391,7 @@ impl Folder {
             true => (path, None),
             false => (path.parent()?, Some(path.file_name()?.to_os_string())),
         };
-        // Names there are different for each process.
-        if path.starts_with("/proc") || path.starts_with("/dev/fd") {
+        if is_by_process(path) {
             return None;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -401,7 +403,11 @@ impl Folder {
 impl Place<'_> {
     fn open(&self, flags: OFlags, mode: Mode) -> Done<OwnedFd> {
         let beneath = if self.beneath.as_os_str().is_empty() { Path::new(".") } else { &self.beneath };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if self.folder.path == Path::new("/") {
+            // An output in `/` is no reason to open what the kernel shows there: /proc, /sys, /dev.
+            resolve |= ResolveFlags::NO_XDEV;
+        }
         rustix::fs::openat2(&self.folder.directory, beneath, flags, mode, resolve)
     }
 
@@ -414,6 +420,11 @@ impl Place<'_> {
         let directory = above.open(OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok((directory, name))
     }
+}
+
+/// Whether a name is another file for each process.
+fn is_by_process(path: &Path) -> bool {
+    ["/proc", "/dev/fd"].iter().any(|above| path.starts_with(above))
 }
 
 /// The standard input and outputs, by a name of the worker: both sides have them.

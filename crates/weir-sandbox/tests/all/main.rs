@@ -245,6 +245,31 @@ fn an_opener_opens_what_is_beneath_its_folders() {
     worker.join().expect("its assertions hold");
 }
 
+/// An output in `/` makes every folder one that is written, but nothing of the kernel's.
+#[test]
+fn an_opener_of_the_root_folder_opens_no_file_of_the_kernel() {
+    let files = Files { read: vec![], write: vec!["/".into()] };
+    let opener = Opener::new(&files, None).expect("the folder is there");
+    let (asking, answering) = UnixStream::pair().expect("sockets");
+    let worker = std::thread::spawn(move || {
+        weir_sandbox::forbid_new_rights().expect("no rights are needed");
+        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
+        none().enter().expect("the kernel restricts the thread");
+        Calls::default().restrict_thread().expect("the kernel has seccomp");
+        assert!(fs::read("/etc/hostname").is_ok(), "a file beneath the folder");
+        for path in ["/proc/self/mem", "/proc/1/mem", "/proc/sys/kernel/core_pattern", "/sys/power/state"] {
+            assert!(fs::OpenOptions::new().write(true).open(path).is_err(), "{path}");
+        }
+        // Names of `/proc` are those of the worker.
+        assert!(
+            fs::read_link("/proc/self").is_ok_and(|own| own == Path::new(&std::process::id().to_string()))
+        );
+    });
+    let enter = || KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
+    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
+    worker.join().expect("its assertions hold");
+}
+
 /// Whatever a worker sends that was taken over, the other side opens nothing else, and goes on.
 #[test]
 fn no_call_harms_an_opener() {
