@@ -12,12 +12,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
+use weir::io::ring::recorders::Name;
 use weir::link::Loader;
 use weir::{Outcome, Watch};
 use weir_questions::Input;
 use weir_questions::local_users;
 use weir_questions::messages::Failure;
-use weir_questions::run::control;
+use weir_questions::run::control::{self, Bound};
 use weir_questions::run::report::{self, Ran};
 use weir_questions::run::{Run, RunSettings};
 use weir_questions::source::Captures;
@@ -58,6 +59,13 @@ impl<'a> Asked<'a> {
         let (socket, reload, recorder) = (None, None, None);
         Self { input, specs, wrong, socket, reload, recorder, stats: false, stdout }
     }
+}
+
+/// The socket files of a run, before their connections are accepted.
+struct SocketFiles {
+    /// The recorder's name.
+    name: Option<Name>,
+    control: Option<Bound>,
 }
 
 /// The result of a run.
@@ -136,8 +144,10 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     let mut captures = run.open(has_control, &signals::install(hangup)?)?;
     // A worker whose files are opened by another process cannot make sockets in their folders.
     let open = || {
-        let name = recorder.map(RecorderOptions::take_name).transpose()?;
-        Ok::<_, Failure>((socket.map(control::bind).transpose()?, name))
+        Ok::<_, Failure>(SocketFiles {
+            name: recorder.map(RecorderOptions::take_name).transpose()?,
+            control: socket.map(control::bind).transpose()?,
+        })
     };
     let mut early = None;
     if is_link {
@@ -151,7 +161,7 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
         sandbox::enter(input, &needs, captures.loader())?;
         run.start_clock()?;
     }
-    let (bound, name) = early.map_or_else(open, Ok)?;
+    let SocketFiles { name, control } = early.map_or_else(open, Ok)?;
     let recording = match (recorder, &asking, name) {
         (Some(recorder), Some(asking), Some(name)) => {
             Some(recorder.start(&run, &mut captures, asking, name)?)
@@ -163,7 +173,7 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     if let Some(reload) = reload {
         reload::watch(reload, specs, run.control().downgrade(), &set)?;
     }
-    let _listening = bound.map(|bound| control::listen(bound, run.changes())).transpose()?;
+    let _listening = control.map(|bound| control::listen(bound, run.changes())).transpose()?;
     let published = watch
         .as_ref()
         .map(|watch| metrics::publish(Readers::of(input), specs, watch, &set.totals))

@@ -39,6 +39,8 @@ const OF_ROOT: CapabilitySet =
 /// As whom captures of root continue if the command line names no user: the first one that exists. The
 /// packages make the first.
 const STRANGERS: [&str; 2] = ["weir", "nobody"];
+/// The number of a user without files (Documentation/admin-guide/sysctl/fs.rst, `overflowuid`).
+const NOBODY: u32 = 65_534;
 
 /// Files and connections that a run opens after it is restricted.
 #[derive(Debug, Default)]
@@ -285,7 +287,7 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     let limits = match &keeper {
         Some(kept) if kept.opens_files => {
             owner::keep();
-            let user = ids.map_or_else(stranger, Ok)?;
+            let user = ids.unwrap_or_else(stranger);
             let (user, files) = (Some(user), Some(Files::default()));
             Limits { user, files, capabilities: of_tables, ..limits }
         }
@@ -363,10 +365,11 @@ fn report(what: &str) {
     }
 }
 
-/// As whom captures of root continue.
-fn stranger() -> Result<(Uid, Gid), Failure> {
-    let exists = |name: &&&str| User::from_name(name).is_ok_and(|user| user.is_some());
-    ids_of(STRANGERS.iter().find(exists).unwrap_or(&STRANGERS[0]))
+/// As whom captures of root continue. A system without users has this number, too.
+fn stranger() -> (Uid, Gid) {
+    let found = STRANGERS.iter().find_map(|name| User::from_name(name).ok().flatten());
+    let ids = found.map_or((NOBODY, NOBODY), |user| (user.uid.as_raw(), user.gid.as_raw()));
+    (Uid::from_raw(ids.0), Gid::from_raw(ids.1))
 }
 
 /// The numbers of `NAME[:GROUP]`. Without a group, that of the user.

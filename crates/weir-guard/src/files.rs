@@ -64,7 +64,8 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     open(path, Opening::New, OFlags::empty())
 }
 
-/// Creates a file that must not exist, with these rights as far as the mask of the process permits.
+/// Creates a file that must not exist. The file gets these rights, without those that the umask of the
+/// process takes away.
 ///
 /// # Errors
 /// As [`open`].

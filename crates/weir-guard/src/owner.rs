@@ -1,5 +1,6 @@
-//! The user whose files a run reads and creates: the user of the process, or the one who started the process,
-//! if another process opens files for it (`weir_sandbox::Opener`).
+//! The owner of a run's files. Usually, this is the user of the process. A worker whose files are opened by
+//! another process (`weir_sandbox::Opener`) runs as a user without rights: the owner is then the user of the
+//! other process.
 
 use std::sync::OnceLock;
 
@@ -10,7 +11,7 @@ pub fn number() -> u32 {
     KEPT.get().copied().unwrap_or_else(|| rustix::process::geteuid().as_raw())
 }
 
-/// Files stay those of the present user, also if the process becomes another one.
+/// Makes the present user the owner, also if the process becomes another user later.
 pub fn keep() {
     KEPT.get_or_init(|| rustix::process::geteuid().as_raw());
 }

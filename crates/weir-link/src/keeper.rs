@@ -38,7 +38,7 @@ const INSTRUCTION_BYTES: usize = size_of::<BpfInstruction>();
 /// Words of a key, of an entry, and entries of a table at most.
 const TABLE_MAX: [u32; 3] = [16, 64, 1 << 16];
 /// Sockets of a place.
-pub(crate) const SOCKETS: usize = 3;
+const SOCKETS: usize = 3;
 /// Tables that the keeper remembers: the current one of all interfaces, and the next one.
 const TABLES_MAX: usize = 4;
 /// Requests of a place that are answered at once, and those for each second after that: each has memory of
@@ -59,7 +59,7 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub struct Keeper {
     /// By place.
-    places: Vec<(Arc<Place>, [UnixStream; SOCKETS])>,
+    places: Vec<(Arc<Place>, Vec<UnixStream>)>,
     tables: Tables,
 }
 
@@ -75,17 +75,14 @@ struct Table {
 }
 
 /// The sockets of each place, and their two ends.
-pub(crate) fn channels(places: Vec<Arc<Place>>) -> io::Result<(Vec<[Client; SOCKETS]>, Keeper)> {
+pub(crate) fn channels(places: Vec<Arc<Place>>) -> io::Result<(Vec<Vec<Client>>, Keeper)> {
     let (mut clients, mut kept) = (vec![], vec![]);
     for place in places {
-        let (mut own, mut others) = (vec![], vec![]);
-        for _ in 0..SOCKETS {
-            let (socket, other) = UnixStream::pair()?;
-            own.push(Client { place: Arc::clone(&place), socket });
-            others.push(other);
-        }
-        clients.extend(<[Client; SOCKETS]>::try_from(own));
-        kept.extend(others.try_into().map(|others| (place, others)));
+        let pairs: io::Result<Vec<_>> = (0..SOCKETS).map(|_| UnixStream::pair()).collect();
+        let (own, others): (Vec<_>, _) = pairs?.into_iter().unzip();
+        let client = |socket| Client { place: Arc::clone(&place), socket };
+        clients.push(own.into_iter().map(client).collect());
+        kept.push((place, others));
     }
     Ok((clients, Keeper { places: kept, tables: Tables::default() }))
 }
@@ -292,7 +289,7 @@ mod tests {
         let place = Place::new(PlaceKind::Sockets);
         let place = place.inspect_err(|error| eprintln!("skipped: needs CAP_BPF: {error}")).ok()?;
         let (mut clients, keeper) = channels(vec![Arc::new(place)]).expect("sockets");
-        let [client, ..] = clients.pop().expect("one place");
+        let client = clients.pop().and_then(|mut own| own.pop()).expect("one place");
         Some((client, keeper))
     }
 

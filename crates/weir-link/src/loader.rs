@@ -6,7 +6,7 @@
 
 use crate::bpf::Program;
 use crate::flow_map::FlowMap;
-use crate::keeper::{Client, Keeper, SOCKETS, channels};
+use crate::keeper::{Client, Keeper, channels};
 use crate::place::Place;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -131,7 +131,8 @@ impl Loader {
 
     /// Filters are loaded by the keeper from now on.
     pub fn ask_keeper(&self, divided: Divided) {
-        let clients = divided.clients.into_iter().map(|clients| clients.map(Mutex::new).into());
+        let clients =
+            divided.clients.into_iter().map(|clients| clients.into_iter().map(Mutex::new).collect());
         locked(&self.0).way = Way::Keeper(clients.collect());
     }
 
@@ -145,7 +146,7 @@ impl Loader {
 /// The two sides of a process that divides.
 #[derive(Debug)]
 pub struct Divided {
-    clients: Vec<[Client; SOCKETS]>,
+    clients: Vec<Vec<Client>>,
     keeper: Keeper,
 }
 

@@ -377,8 +377,8 @@ const OF_KEEPER: &[i64] = &[
     c::SYS_writev,
 ];
 
-/// Further calls of a thread that opens files for another process: beneath directories that it has open, and
-/// in the memory of that process.
+/// Further calls of a thread that opens files for another process. The thread changes files only beneath
+/// directories that it has open, and reads and writes the memory of the other process.
 const OF_OPENER: &[i64] = &[
     c::SYS_fstatfs,
     c::SYS_linkat,

@@ -40,22 +40,31 @@ const STOPPED: &[i64] = &[
     c::SYS_unlinkat,
 ];
 
-/// An older form of a call: its number, and today's call with the same arguments.
-type Older = (i64, fn([u64; 6]) -> (i64, [u64; 6]));
+/// A call that is no longer made in this form, and the call that does the same.
+struct Older {
+    number: i64,
+    today: i64,
+    /// The arguments of today's call.
+    arguments: fn([u64; 6]) -> [u64; 6],
+}
+
+const fn older(number: i64, today: i64, arguments: fn([u64; 6]) -> [u64; 6]) -> Older {
+    Older { number, today, arguments }
+}
 
 /// The older forms, which only this processor has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[Older] = &[
-    (c::SYS_access, |[name, mode, ..]| (c::SYS_faccessat, [HERE, name, mode, 0, 0, 0])),
-    (c::SYS_link, |[from, to, ..]| (c::SYS_linkat, [HERE, from, HERE, to, 0, 0])),
-    (c::SYS_lstat, |[name, to, ..]| (c::SYS_newfstatat, [HERE, name, to, NO_FOLLOW, 0, 0])),
-    (c::SYS_mkdir, |[name, mode, ..]| (c::SYS_mkdirat, [HERE, name, mode, 0, 0, 0])),
-    (c::SYS_open, |[name, flags, mode, ..]| (c::SYS_openat, [HERE, name, flags, mode, 0, 0])),
-    (c::SYS_readlink, |[name, to, bytes, ..]| (c::SYS_readlinkat, [HERE, name, to, bytes, 0, 0])),
-    (c::SYS_rename, |[from, to, ..]| (c::SYS_renameat, [HERE, from, HERE, to, 0, 0])),
-    (c::SYS_rmdir, |[name, ..]| (c::SYS_unlinkat, [HERE, name, c::AT_REMOVEDIR as u64, 0, 0, 0])),
-    (c::SYS_stat, |[name, to, ..]| (c::SYS_newfstatat, [HERE, name, to, 0, 0, 0])),
-    (c::SYS_unlink, |[name, ..]| (c::SYS_unlinkat, [HERE, name, 0, 0, 0, 0])),
+    older(c::SYS_access, c::SYS_faccessat, |[name, mode, ..]| [HERE, name, mode, 0, 0, 0]),
+    older(c::SYS_link, c::SYS_linkat, |[from, to, ..]| [HERE, from, HERE, to, 0, 0]),
+    older(c::SYS_lstat, c::SYS_newfstatat, |[name, to, ..]| [HERE, name, to, NO_FOLLOW, 0, 0]),
+    older(c::SYS_mkdir, c::SYS_mkdirat, |[name, mode, ..]| [HERE, name, mode, 0, 0, 0]),
+    older(c::SYS_open, c::SYS_openat, |[name, flags, mode, ..]| [HERE, name, flags, mode, 0, 0]),
+    older(c::SYS_readlink, c::SYS_readlinkat, |[name, to, bytes, ..]| [HERE, name, to, bytes, 0, 0]),
+    older(c::SYS_rename, c::SYS_renameat, |[from, to, ..]| [HERE, from, HERE, to, 0, 0]),
+    older(c::SYS_rmdir, c::SYS_unlinkat, |[name, ..]| [HERE, name, c::AT_REMOVEDIR as u64, 0, 0, 0]),
+    older(c::SYS_stat, c::SYS_newfstatat, |[name, to, ..]| [HERE, name, to, 0, 0, 0]),
+    older(c::SYS_unlink, c::SYS_unlinkat, |[name, ..]| [HERE, name, 0, 0, 0, 0]),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[Older] = &[];
@@ -121,6 +130,17 @@ struct Place<'a> {
     beneath: PathBuf,
 }
 
+/// What a call asks about a file.
+struct Asked {
+    /// The number of the call.
+    number: i64,
+    flags: u64,
+    /// The parts that `statx` wants.
+    mask: u64,
+    /// The address of the answer.
+    to: u64,
+}
+
 type Done<T> = rustix::io::Result<T>;
 
 /// The capabilities of the side that opens files, for a worker that root has started: all files in its
@@ -136,7 +156,7 @@ pub const OPENER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union
 pub fn ask_opener(socket: &UnixStream) -> io::Result<bool> {
     // The opener has the worker's memory open: it could not open it once the worker is another user.
     sockets::receive(socket, &mut [0])?;
-    let older = OLDER.iter().map(|(number, _)| *number);
+    let older = OLDER.iter().map(|older| older.number);
     let all: Vec<i64> = STOPPED.iter().copied().chain(older).collect();
     let stopped = if crate::rights::is_linux([5, 14]) { stop(&all).ok() } else { None };
     sockets::send(socket, &[0], stopped.as_ref().map(Stopped::descriptor))?;
@@ -166,8 +186,8 @@ impl Opener {
         Ok(Self { folders, here })
     }
 
-    /// Answers calls of the worker, in threads that first call `enter`, which gives up all rights but those
-    /// to open files. Returns once the worker has begun to ask.
+    /// Answers the worker's calls in threads of its own, and returns once the worker has begun to ask. Each
+    /// thread first calls `enter`, which gives up all rights of the thread but those to open files.
     ///
     /// # Errors
     /// If the worker has ended, or the system makes no thread.
@@ -197,15 +217,24 @@ impl Opener {
     }
 
     fn answer(&self, call: Call, memory: &File) -> Done<Answer> {
-        let older = OLDER.iter().find(|(number, _)| *number == call.number);
-        let (number, arguments) =
-            older.map_or((call.number, call.arguments), |(_, today)| today(call.arguments));
+        let older = OLDER.iter().find(|older| older.number == call.number);
+        let number = older.map_or(call.number, |older| older.today);
+        let arguments = older.map_or(call.arguments, |older| (older.arguments)(call.arguments));
         let [from, name, third, fourth, ..] = arguments;
         let file = |from: u64, name: u64| self.named(memory, from, name);
         match number {
-            c::SYS_statfs => self.describe(number, memory, file(HERE, from)?, [0, 0, name]),
-            c::SYS_newfstatat => self.describe(number, memory, file(from, name)?, [fourth, 0, third]),
-            c::SYS_statx => self.describe(number, memory, file(from, name)?, [third, fourth, arguments[4]]),
+            c::SYS_statfs => {
+                let asked = Asked { number, flags: 0, mask: 0, to: name };
+                self.describe(memory, file(HERE, from)?, asked)
+            }
+            c::SYS_newfstatat => {
+                let asked = Asked { number, flags: fourth, mask: 0, to: third };
+                self.describe(memory, file(from, name)?, asked)
+            }
+            c::SYS_statx => {
+                let asked = Asked { number, flags: third, mask: fourth, to: arguments[4] };
+                self.describe(memory, file(from, name)?, asked)
+            }
             c::SYS_openat => match file(from, name)? {
                 Some(path) => self.open(&path, third, fourth),
                 None => Ok(Answer::Native),
@@ -360,19 +389,13 @@ impl Opener {
         Err(Errno::LOOP)
     }
 
-    /// Describes a file: `[flags, mask, where]`.
-    fn describe(
-        &self,
-        number: i64,
-        memory: &File,
-        path: Option<PathBuf>,
-        [flags, mask, to]: [u64; 3],
-    ) -> Done<Answer> {
+    /// Writes the description of a file to the worker's memory.
+    fn describe(&self, memory: &File, path: Option<PathBuf>, asked: Asked) -> Done<Answer> {
         let Some(path) = path else { return Ok(Answer::Native) };
-        let flags = if flags & NO_FOLLOW == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let flags = if asked.flags & NO_FOLLOW == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
         let Some(file) = self.look(&path, flags)? else { return Ok(Answer::Native) };
-        let bytes = description(number, file.as_fd(), mask)?;
-        memory.write_all_at(&bytes, to).map_err(|_| Errno::FAULT)?;
+        let bytes = description(asked.number, file.as_fd(), asked.mask)?;
+        memory.write_all_at(&bytes, asked.to).map_err(|_| Errno::FAULT)?;
         Ok(Answer::Number(0))
     }
 

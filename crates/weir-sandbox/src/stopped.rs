@@ -53,14 +53,15 @@ pub(crate) fn stop(calls: &[i64]) -> io::Result<Stopped> {
         program.push(instruction(c::BPF_RET | c::BPF_K, c::SECCOMP_RET_USER_NOTIF, [0, 0]));
     }
     program.push(instruction(c::BPF_RET | c::BPF_K, c::SECCOMP_RET_ALLOW, [0, 0]));
-    let program = c::sock_fprog {
+    let filter = c::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
         filter: program.as_mut_ptr(),
     };
     let mut made = -1;
     for flags in [c::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE, c::SECCOMP_FILTER_FLAG_NEW_LISTENER] {
-        // SAFETY: the kernel reads the program, whose length is right.
-        made = unsafe { c::syscall(c::SYS_seccomp, c::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+        // SAFETY: the kernel only reads the filter. The filter names `len` instructions, which live until the
+        // call returns.
+        made = unsafe { c::syscall(c::SYS_seccomp, c::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) };
         if made >= 0 || io::Error::last_os_error().raw_os_error() != Some(c::EINVAL) {
             break;
         }

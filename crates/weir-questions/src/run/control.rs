@@ -9,8 +9,8 @@
 //! ```
 
 use crate::messages::failure::Failure;
-pub use crate::run::control_socket::bind;
-use crate::run::control_socket::{self, Bound, LIMITS, Listening, Serve};
+use crate::run::control_socket::{self, LIMITS, Listening, Serve};
+pub use crate::run::control_socket::{Bound, bind};
 use crate::run::question_changes::QuestionChanges;
 use crate::spec::QuestionSpec;
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Command;
-use weir_sandbox::{Calls, CapabilitySet, Files, Gid, KeeperCalls, Limits, Opener, Pid, Sockets, Uid};
+use weir_sandbox::{
+    Calls, CapabilitySet, Files, Gid, KeeperCalls, Limits, OPENER_CAPABILITIES, Opener, Pid, Sockets, Uid,
+};
 
 /// Runs in a thread of its own: limits cannot be left.
 fn within<T: Send + 'static>(limits: Limits, calls: Calls, body: impl FnOnce() -> T + Send + 'static) -> T {
@@ -152,6 +154,26 @@ fn files_are_those_that_are_named() {
     });
 }
 
+/// Runs `body` in a thread whose files are opened by other threads, and that has these limits itself.
+fn with_opener(opened: &Files, limits: Limits, body: impl FnOnce() + Send + 'static) {
+    let opener = Opener::new(opened, None).expect("the folders are there");
+    let (asking, answering) = UnixStream::pair().expect("sockets");
+    let worker = std::thread::spawn(move || {
+        weir_sandbox::forbid_new_rights().expect("no rights are needed");
+        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
+        assert_eq!(limits.enter().expect("the kernel restricts the thread"), None);
+        Calls::default().restrict_thread().expect("the kernel has seccomp");
+        body();
+    });
+    let enter = || {
+        let limits = Limits { capabilities: OPENER_CAPABILITIES, ..Limits::default() };
+        limits.enter().expect("the kernel restricts the thread");
+        KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
+    };
+    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
+    worker.join().expect("its assertions hold");
+}
+
 /// A thread without rights and folders, and another one that opens files for it.
 #[test]
 fn an_opener_opens_what_is_beneath_its_folders() {
@@ -176,15 +198,8 @@ fn an_opener_opens_what_is_beneath_its_folders() {
     let is_root = status(["Uid", "", "", "", ""])[0].starts_with('0');
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o700)).expect("its owner may");
     let files = Files { read: vec![read.clone(), other.join("single")], write: vec![write.clone()] };
-    let opener = Opener::new(&files, None).expect("the folders are there");
-    let (asking, answering) = UnixStream::pair().expect("sockets");
-    let worker = std::thread::spawn(move || {
-        weir_sandbox::forbid_new_rights().expect("no rights are needed");
-        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
-        let nobody = is_root.then(|| (Uid::from_raw(65_534), Gid::from_raw(65_534)));
-        let limits = Limits { user: nobody, files: Some(Files::default()), ..none() };
-        assert_eq!(limits.enter().expect("the kernel restricts the thread"), None);
-        Calls::default().restrict_thread().expect("the kernel has seccomp");
+    let nobody = is_root.then(|| (Uid::from_raw(65_534), Gid::from_raw(65_534)));
+    with_opener(&files, Limits { user: nobody, ..none() }, move || {
         let refused = |done: std::io::Result<()>| {
             let error = done.expect_err("it is refused").raw_os_error();
             assert!(matches!(error, Some(libc::EACCES | libc::EXDEV | libc::EPERM)), "{error:?}");
@@ -236,26 +251,13 @@ fn an_opener_opens_what_is_beneath_its_folders() {
             assert_eq!(errno_of(*raw), libc::EPERM, "{name}");
         }
     });
-    let enter = || {
-        let capabilities = CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER;
-        Limits { capabilities, ..Limits::default() }.enter().expect("the kernel restricts the thread");
-        KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
-    };
-    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
-    worker.join().expect("its assertions hold");
 }
 
 /// An output in `/` makes every folder one that is written, but nothing of the kernel's.
 #[test]
 fn an_opener_of_the_root_folder_opens_no_file_of_the_kernel() {
     let files = Files { read: vec![], write: vec!["/".into()] };
-    let opener = Opener::new(&files, None).expect("the folder is there");
-    let (asking, answering) = UnixStream::pair().expect("sockets");
-    let worker = std::thread::spawn(move || {
-        weir_sandbox::forbid_new_rights().expect("no rights are needed");
-        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
-        none().enter().expect("the kernel restricts the thread");
-        Calls::default().restrict_thread().expect("the kernel has seccomp");
+    with_opener(&files, none(), || {
         assert!(fs::read("/etc/hostname").is_ok(), "a file beneath the folder");
         for path in ["/proc/self/mem", "/proc/1/mem", "/proc/sys/kernel/core_pattern", "/sys/power/state"] {
             assert!(fs::OpenOptions::new().write(true).open(path).is_err(), "{path}");
@@ -265,9 +267,6 @@ fn an_opener_of_the_root_folder_opens_no_file_of_the_kernel() {
             fs::read_link("/proc/self").is_ok_and(|own| own == Path::new(&std::process::id().to_string()))
         );
     });
-    let enter = || KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
-    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
-    worker.join().expect("its assertions hold");
 }
 
 /// Whatever a worker sends that was taken over, the other side opens nothing else, and goes on.
@@ -280,13 +279,7 @@ fn no_call_harms_an_opener() {
     fs::create_dir(&folder).expect("a directory");
     fs::write(place.path().join("out"), "kept").expect("a file");
     let files = Files { read: vec![], write: vec![folder.clone()] };
-    let opener = Opener::new(&files, None).expect("the folder is there");
-    let (asking, answering) = UnixStream::pair().expect("sockets");
-    let worker = std::thread::spawn(move || {
-        weir_sandbox::forbid_new_rights().expect("no rights are needed");
-        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
-        none().enter().expect("the kernel restricts the thread");
-        Calls::default().restrict_thread().expect("the kernel has seccomp");
+    with_opener(&files, none(), move || {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut random = move |bound: u64| {
             state ^= state << 13;
@@ -332,9 +325,6 @@ fn no_call_harms_an_opener() {
             }
         }
     });
-    let enter = || KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
-    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
-    worker.join().expect("its assertions hold");
     assert_eq!(fs::read(place.path().join("out")).expect("it is there"), b"kept");
     assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), 2, "nothing is beside the folder");
 }
