@@ -34,6 +34,8 @@ const STEPS: &[(&str, Step)] = &[
     ("python", Step::Chore(python_and_spark, &[])),
     ("site", Step::Chore(crate::site::run_if_possible, &[])),
     ("gallery", Step::Chore(crate::gallery::run, &["--check"])),
+    // The first build that people make, and what its packets cost.
+    ("instructions", Step::Chore(crate::instructions::run_if_possible, &[])),
 ];
 
 /// Runs every step even after a failure, to report all failures together; or only the steps that are named.

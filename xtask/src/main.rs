@@ -15,6 +15,7 @@ mod functions;
 mod fuzz;
 mod gallery;
 mod imports;
+mod instructions;
 mod lab;
 mod layers;
 mod modules;
@@ -58,6 +59,11 @@ const CHORES: &[Chore] = &[
         name: "capture",
         about: "record examples/first-light.pcap anew, or one of more protocols [sessions| services| tunnels] (root)",
         run: capture::run,
+    },
+    Chore {
+        name: "instructions",
+        about: "what a packet costs, against bench/instructions.txt [--bless| --kinds] [--weir FILE]",
+        run: instructions::run,
     },
     Chore {
         name: "layers",

@@ -123,7 +123,17 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     // rights to be opened.
     let is_link = !input.interface.is_empty();
     let door = api.as_ref().map(Door::open).transpose()?;
+    let is_served = sandbox::is_served(input, &needs);
+    // A worker whose files are opened by another process cannot make sockets in their folders.
+    let open = || {
+        Ok::<_, Failure>(SocketFiles {
+            name: recorder.map(RecorderOptions::take_name).transpose()?,
+            control: socket.map(control::bind).transpose()?,
+        })
+    };
+    let mut early = None;
     if !is_link {
+        early = is_served.then(open).transpose()?;
         sandbox::enter(input, &needs, &Loader::default())?;
     }
     let is_watched = input.monitor || input.metrics.is_some() || input.otlp.is_some() || door.is_some();
@@ -142,14 +152,6 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     let hangup = if reload.is_some() { Hangup::Reloads } else { Hangup::Ends };
     let has_control = socket.is_some() || door.is_some();
     let mut captures = run.open(has_control, &signals::install(hangup)?)?;
-    // A worker whose files are opened by another process cannot make sockets in their folders.
-    let open = || {
-        Ok::<_, Failure>(SocketFiles {
-            name: recorder.map(RecorderOptions::take_name).transpose()?,
-            control: socket.map(control::bind).transpose()?,
-        })
-    };
-    let mut early = None;
     if is_link {
         // Also a question that ends changes the filters of the others.
         let has_ends = specs.len() > 1 && specs.iter().any(|spec| spec.limit.is_some());
@@ -157,7 +159,7 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
         if !can_change || recorder.is_some() {
             captures.fix();
         }
-        early = sandbox::is_served(input, &needs).then(open).transpose()?;
+        early = is_served.then(open).transpose()?;
         sandbox::enter(input, &needs, captures.loader())?;
         run.start_clock()?;
     }

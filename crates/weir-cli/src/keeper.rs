@@ -3,12 +3,13 @@
 //! does everything else. `sandbox` decides when the process divides.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use weir::link::{Keeper, Loader};
 use weir::sandbox::{
-    self, CapabilitySet, Error, Files, KeeperCalls, Limits, OPENER_CAPABILITIES, Opener, Pid, Side,
-    WaitStatus, getpid,
+    self, CapabilitySet, Files, KeeperCalls, Limits, OPENER_CAPABILITIES, Opener, Pid, Side, WaitStatus,
+    getpid,
 };
 use weir_questions::messages::Failure;
 
@@ -72,8 +73,9 @@ fn keep(keeper: Keeper, worker: Pid, capabilities: CapabilitySet, opened: Option
     let enter = move || restrict(capabilities, KeeperCalls::Loads, &Files::default());
     let begun = sandbox::close_to_others().and_then(|()| keeper.serve(enter)).and_then(|_| {
         let Some((Opened { opener, files }, socket)) = opened else { return Ok(()) };
-        let enter = move || restrict(OPENER_CAPABILITIES, KeeperCalls::Opens, &files);
-        opener.serve(worker, &socket, enter)
+        let calls = opener.calls();
+        let limit = move || limit(OPENER_CAPABILITIES, calls, &files);
+        opener.serve(worker, &socket, limit, move || only(calls))
     });
     if let Err(error) = begun {
         say!("weir: {error}");
@@ -90,8 +92,14 @@ fn keep(keeper: Keeper, worker: Pid, capabilities: CapabilitySet, opened: Option
     }
 }
 
-/// Gives up all rights of a thread but these. Nothing else is opened, and no connection is made.
+/// Gives up all rights of a thread but these, and all calls but these.
 fn restrict(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
+    limit(capabilities, calls, files);
+    only(calls);
+}
+
+/// Gives up all rights of a thread but these. Nothing else is opened, and no connection is made.
+fn limit(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
     let limits = Limits {
         capabilities,
         files: Some(files.clone()),
@@ -99,12 +107,18 @@ fn restrict(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
         sends_signals: matches!(calls, KeeperCalls::Watches(_)),
         ..Limits::default()
     };
-    let restricted = limits.enter().map(drop).map_err(|error: Error| error.to_string());
-    let restricted = restricted.and_then(|()| calls.restrict_thread().map_err(|error| error.to_string()));
-    if let Err(why) = restricted {
-        say!("weir: sandbox: {why}; --no-sandbox does without restrictions");
-        end(2);
-    }
+    limits.enter().unwrap_or_else(|error| fail(&error));
+}
+
+/// Gives up all other calls of the system.
+fn only(calls: KeeperCalls) {
+    calls.restrict_thread().unwrap_or_else(|error| fail(&*error));
+}
+
+/// The kernel refuses a restriction that it has.
+fn fail(why: &(impl Display + ?Sized)) -> ! {
+    say!("weir: sandbox: {why}; --no-sandbox does without restrictions");
+    end(2)
 }
 
 /// Ends as the worker has ended.

@@ -4,7 +4,7 @@
 //!
 //! * Another user, and no capabilities. Sockets and rings stay open, and nothing is opened again. Filters are
 //!   loaded into the kernel by another process, which sees neither packets nor clients ([`keeper`]); it also
-//!   opens the files of a worker that root has started.
+//!   opens the files of a worker that root has started, for runs over files, too.
 //! * `no_new_privs`: a program that the process starts gets no more rights than the process has.
 //! * Landlock: files can be created and changed only in the directories of outputs, and read only there, in
 //!   those of the captures, and among the files of the system that every program may read.
@@ -19,11 +19,14 @@ use crate::terminal;
 use nix::unistd::{Group, User};
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir::io::ring::recorders;
 use weir::io::tcp::Endpoint;
 use weir::link::{Loader, dpdk};
-use weir::sandbox::{Calls, CapabilitySet, Error, Files, Gid, Limits, Missing, Opener, Sockets, Uid};
+use weir::sandbox::{
+    Calls, CapabilitySet, Error, Files, Gid, Limits, Missing, Opener, Sockets, Uid, has_user, is_by_process,
+};
 use weir_guard::owner;
 use weir_questions::Input;
 use weir_questions::QuestionSpec;
@@ -36,7 +39,7 @@ use weir_questions::output::place;
 const OF_ROOT: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::NET_BIND_SERVICE);
 
-/// As whom captures of root continue if the command line names no user: the first one that exists. The
+/// As whom runs of root continue if the command line names no user: the first one that exists. The
 /// packages make the first.
 const STRANGERS: [&str; 2] = ["weir", "nobody"];
 /// The number of a user without files (Documentation/admin-guide/sysctl/fs.rst, `overflowuid`).
@@ -65,6 +68,8 @@ impl Needs {
         for spec in specs {
             has_network |= spec.output.as_deref().is_some_and(place::is_remote);
             let output = spec.output.as_deref().filter(|path| !place::is_remote(path));
+            // A descriptor that a shell has opened.
+            write.extend(output.filter(|path| is_by_process(path)).map(Path::to_path_buf));
             // A link leads to another directory.
             let output = output.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
             write.extend(output.map(|path| match place::is_special(&path) {
@@ -118,7 +123,7 @@ impl Needs {
     /// What a keeper opens.
     fn opened(&self) -> Result<Opened, Failure> {
         let folders = Files { read: self.read.clone(), write: self.places() };
-        let opener = Opener::new(&folders, self.temporary.clone()).map_err(Failure::new)?;
+        let opener = Opener::new(&folders, self.temporary.clone(), self.has_network).map_err(Failure::new)?;
         Ok(Opened { opener, files: self.files() })
     }
 
@@ -143,10 +148,11 @@ impl Needs {
     }
 }
 
-/// Where the recorder of this name has its packets on the disk.
+/// Where the recorder of this name has its packets on the disk. The recorder answers now, and not the user
+/// that this process becomes.
 fn spool_of(name: &Path) -> Option<PathBuf> {
     let Some(Ok(Endpoint::Recorder(name))) = Endpoint::of(name) else { return None };
-    Some(recorders::find(&name).ok()?.spool?.directory().to_path_buf())
+    recorders::find_early(&name)
 }
 
 /// The directories of the files that a question reads, also those that it reads again when it is reloaded.
@@ -186,14 +192,13 @@ fn directory_of(path: &Path) -> PathBuf {
 /// Whether the worker's files are opened by its keeper, which stays root: the worker becomes another user,
 /// who may not enter the folders of root.
 pub fn is_served(input: &Input, needs: &Needs) -> bool {
-    let is_link = !input.interface.is_empty();
     let stays_root = input.user.as_deref().is_none_or(|user| user == "root");
     let has_rights = [CapabilitySet::KILL, CapabilitySet::SETUID, CapabilitySet::SETGID].map(has_capability);
-    is_link
-        && stays_root
+    stays_root
         && geteuid().is_root()
         && has_rights == [true; 3]
         && !(input.no_sandbox || needs.is_trusting || has_drivers(input))
+        && has_user(*STRANGER)
 }
 
 /// Whether some interface is a device of DPDK.
@@ -202,7 +207,7 @@ fn has_drivers(input: &Input) -> bool {
 }
 
 /// Gives up the rights of this thread, of all threads that it starts from now on, and of the thread of DPDK.
-/// A capture on links divides the process first. What an old kernel does not restrict is reported with `-v`.
+/// A capture on links, and each run of root, divides the process first. What an old kernel does not restrict is reported with `-v`.
 ///
 /// # Errors
 /// The user does not exist, or the process may not become that user; the kernel refuses a restriction.
@@ -238,7 +243,7 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
         files: (!needs.is_trusting).then(|| files.clone()),
         sends_signals: false,
         connects_to: (!needs.has_network && !needs.is_trusting).then(Vec::new),
-        leaves_network: is_link && !(needs.has_network || needs.is_trusting || has_drivers),
+        leaves_network: !(needs.has_network || needs.is_trusting || has_drivers),
     };
     let refused = |error: std::io::Error| {
         let user = user.as_deref().unwrap_or_default();
@@ -265,7 +270,7 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     // A keeper must be able to end a worker that is another user's.
     let is_out_of_reach = ids.is_some() && !has_capability(CapabilitySet::KILL);
     let is_served = is_served(input, needs);
-    let alone = match is_link && loader.has_places() {
+    let alone = match loader.has_places() {
         false if is_served => None,
         false => Some("the rights for filters are missing"),
         true if has_drivers => Some("DPDK has threads in this process, which then has no rights for filters"),
@@ -287,7 +292,7 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
     let limits = match &keeper {
         Some(kept) if kept.opens_files => {
             owner::keep();
-            let user = ids.unwrap_or_else(stranger);
+            let user = ids.unwrap_or(*STRANGER);
             let (user, files) = (Some(user), Some(Files::default()));
             Limits { user, files, capabilities: of_tables, ..limits }
         }
@@ -365,12 +370,13 @@ fn report(what: &str) {
     }
 }
 
-/// As whom captures of root continue. A system without users has this number, too.
-fn stranger() -> (Uid, Gid) {
+/// As whom runs of root continue. A system without users has this number, too. The files of the system are
+/// asked once, while this process may open them.
+static STRANGER: LazyLock<(Uid, Gid)> = LazyLock::new(|| {
     let found = STRANGERS.iter().find_map(|name| User::from_name(name).ok().flatten());
     let ids = found.map_or((NOBODY, NOBODY), |user| (user.uid.as_raw(), user.gid.as_raw()));
     (Uid::from_raw(ids.0), Gid::from_raw(ids.1))
-}
+});
 
 /// The numbers of `NAME[:GROUP]`. Without a group, that of the user.
 fn ids_of(stated: &str) -> Result<(Uid, Gid), Failure> {

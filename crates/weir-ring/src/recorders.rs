@@ -15,8 +15,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_guard::{files, owner, sockets};
@@ -210,11 +210,35 @@ pub struct Found {
     pub connection: UnixStream,
 }
 
+/// The results of searches before this process became another user.
+static EARLY: Mutex<Vec<(String, io::Result<Found>)>> = Mutex::new(vec![]);
+
+/// Finds a recorder for a later [`find`], which may run as a user whom the recorder does not answer. Returns
+/// the directory of its spool, if it was found and has one.
+pub fn find_early(name: &str) -> Option<PathBuf> {
+    let found = ask(name);
+    let spool = found.as_ref().ok().and_then(|found| found.spool.as_ref());
+    let spool = spool.map(|spool| spool.directory().to_path_buf());
+    EARLY.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_string(), found));
+    spool
+}
+
 /// The recorder with this name.
 ///
 /// # Errors
 /// `NotFound` if there is no such recorder of this user; those of the connection.
 pub fn find(name: &str) -> io::Result<Found> {
+    let mut early = EARLY.lock().unwrap_or_else(PoisonError::into_inner);
+    match early.iter().position(|(known, _)| known == name) {
+        Some(at) => early.swap_remove(at).1,
+        None => {
+            drop(early);
+            ask(name)
+        }
+    }
+}
+
+fn ask(name: &str) -> io::Result<Found> {
     let connection = UnixStream::connect(socket_in(&directory()?, name)).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => io::Error::new(
             ErrorKind::NotFound,

@@ -287,7 +287,6 @@ impl Calls {
 
     fn rules(&self) -> Made<Rules> {
         let mut rules: Rules = PLAIN.iter().chain(OLDER).map(|&call| (call, vec![])).collect();
-        let both = |first, second| -> Made<SeccompRule> { Ok(SeccompRule::new(vec![first, second])?) };
         let one = |condition| -> Made<SeccompRule> { Ok(SeccompRule::new(vec![condition])?) };
         // Threads, no processes.
         let thread = u64::from(c::CLONE_THREAD.unsigned_abs());
@@ -309,19 +308,13 @@ impl Calls {
         rules.insert(c::SYS_setsockopt, others);
         let requests = REQUESTS.iter().map(|request| one(condition(1, Is::Eq, *request)?));
         rules.insert(c::SYS_ioctl, requests.collect::<Made<_>>()?);
-        let family = |family: c::c_int| condition(0, Is::Eq, u64::from(family.unsigned_abs()));
-        // Without flags: SOCK_NONBLOCK and SOCK_CLOEXEC.
-        let kind = |kind: c::c_int| condition(1, Is::MaskedEq(0xff), u64::from(kind.unsigned_abs()));
         let mut sockets = vec![];
         if self.sockets == Sockets::Network {
             let calls = [c::SYS_accept, c::SYS_accept4, c::SYS_bind, c::SYS_connect, c::SYS_listen];
             rules.extend(calls.map(|call| (call, vec![])));
             sockets.push(one(family(c::AF_NETLINK)?)?);
             sockets.push(one(family(c::AF_UNIX)?)?);
-            sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_DGRAM)?)?);
-            sockets.push(both(family(c::AF_INET)?, kind(c::SOCK_STREAM)?)?);
-            sockets.push(both(family(c::AF_INET6)?, kind(c::SOCK_STREAM)?)?);
-            sockets.push(both(family(c::AF_INET6)?, kind(c::SOCK_DGRAM)?)?);
+            sockets.extend(sockets_of_ip()?);
         }
         if !sockets.is_empty() {
             rules.insert(c::SYS_socket, sockets);
@@ -405,8 +398,11 @@ const OF_LOADER: [u64; 2] = [5, 0];
 pub enum KeeperCalls {
     /// It loads programs and makes maps.
     Loads,
-    /// It opens files ([`Opener`](crate::Opener)).
-    Opens,
+    /// It opens files ([`Opener`](crate::Opener)), and makes sockets of TCP and UDP.
+    Opens {
+        /// It makes sockets.
+        makes_sockets: bool,
+    },
     /// It waits for the other process, and sends signals to that process alone.
     Watches(Pid),
 }
@@ -429,7 +425,10 @@ impl KeeperCalls {
                 let commands = OF_LOADER.iter().map(|command| one(condition(0, Is::Eq, *command)?));
                 rules.insert(c::SYS_bpf, commands.collect::<Made<_>>()?);
             }
-            Self::Opens => {
+            Self::Opens { makes_sockets } => {
+                if makes_sockets {
+                    rules.insert(c::SYS_socket, sockets_of_ip()?);
+                }
                 rules.extend(OF_OPENER.iter().map(|&call| (call, vec![])));
                 let requests = ANSWERS.iter().map(|request| one(condition(1, Is::Eq, *request)?));
                 rules.insert(c::SYS_ioctl, requests.collect::<Made<_>>()?);
@@ -442,6 +441,21 @@ impl KeeperCalls {
         }
         Ok(seccompiler::apply_filter(&program(rules, c::EPERM, true)?)?)
     }
+}
+
+/// The condition of `socket` for this family.
+fn family(family: c::c_int) -> Made<SeccompCondition> {
+    condition(0, Is::Eq, u64::from(family.unsigned_abs()))
+}
+
+/// `socket`, for TCP and UDP. Never those that see packets.
+fn sockets_of_ip() -> Made<Vec<SeccompRule>> {
+    // Without flags: SOCK_NONBLOCK and SOCK_CLOEXEC.
+    let kind = |kind: c::c_int| condition(1, Is::MaskedEq(0xff), u64::from(kind.unsigned_abs()));
+    let all = [c::AF_INET, c::AF_INET6]
+        .into_iter()
+        .flat_map(|ip| [c::SOCK_DGRAM, c::SOCK_STREAM].map(|datagrams| (ip, datagrams)));
+    all.map(|(ip, sort)| Ok(SeccompRule::new(vec![family(ip)?, kind(sort)?])?)).collect()
 }
 
 /// Calls that name a process, or a thread: permitted only for this process.

@@ -5,13 +5,17 @@
 //! rights of this side, and the worker gets the descriptor. The kernel holds each name beneath its folder
 //! (`RESOLVE_BENEATH`, openat2(2)). All other calls go on with the rights of the worker. The name is read
 //! once: a worker that changes its memory meanwhile changes nothing.
+//!
+//! If the worker needs the network, its sockets are made here, too: their owner, whom the other ends on this
+//! machine ask for, is then the user of this side.
 
-use crate::Files;
-use crate::stopped::{Answer, Call, Stopped, description, stop};
+use crate::stopped::{Answer, Call, Stop, Stopped, description, stop};
+use crate::{Files, KeeperCalls};
 use libc as c;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use rustix::thread::CapabilitySet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,6 +26,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weir_guard::sockets;
 
 /// Calls that name files and that are stopped, in today's form.
@@ -35,6 +40,7 @@ const STOPPED: &[i64] = &[
     c::SYS_readlinkat,
     c::SYS_renameat,
     c::SYS_renameat2,
+    c::SYS_socket,
     c::SYS_statfs,
     c::SYS_statx,
     c::SYS_unlinkat,
@@ -101,6 +107,10 @@ const FLAGS: OFlags = OFlags::ACCMODE
 #[derive(Debug)]
 pub struct Opener {
     folders: Vec<Folder>,
+    /// The worker's sockets of IP are made here.
+    makes_sockets: bool,
+    /// Descriptors that both sides have from the start, with their numbers.
+    inherited: Vec<(String, OwnedFd)>,
     /// The directory in which names begin.
     here: PathBuf,
 }
@@ -156,38 +166,61 @@ pub const OPENER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union
 pub fn ask_opener(socket: &UnixStream) -> io::Result<bool> {
     // The opener has the worker's memory open: it could not open it once the worker is another user.
     sockets::receive(socket, &mut [0])?;
-    let older = OLDER.iter().map(|older| older.number);
-    let all: Vec<i64> = STOPPED.iter().copied().chain(older).collect();
+    let older = OLDER.iter().map(|older| Stop { call: older.number, unless: unserved(older.number) });
+    let today = STOPPED.iter().map(|&call| Stop { call, unless: unserved(call) });
+    let all: Vec<Stop> = today.chain(older).collect();
     let stopped = if crate::rights::is_linux([5, 14]) { stop(&all).ok() } else { None };
     sockets::send(socket, &[0], stopped.as_ref().map(Stopped::descriptor))?;
     Ok(stopped.is_some())
 }
 
+/// What marks a call that is not served: an argument, and its bits. A descriptor needs no name, one that only
+/// names a file (`O_PATH`) needs no rights, and only sockets of IP have an owner whom others ask for.
+fn unserved(call: i64) -> Option<(u8, u32)> {
+    let empty = c::AT_EMPTY_PATH.unsigned_abs();
+    match call {
+        c::SYS_openat => Some((2, c::O_PATH.unsigned_abs())),
+        c::SYS_newfstatat => Some((3, empty)),
+        c::SYS_statx => Some((2, empty)),
+        // Bits of AF_UNIX and AF_NETLINK, which AF_INET and AF_INET6 do not have.
+        c::SYS_socket => Some((0, (c::AF_UNIX | c::AF_NETLINK).unsigned_abs())),
+        _ => None,
+    }
+}
+
 impl Opener {
-    /// Opens the folders. In the `temporary` one, a worker can make files that have no name.
+    /// Opens the folders. In the `temporary` one, a worker can make files that have no name. With
+    /// `makes_sockets`, its sockets of TCP and UDP are made here.
     ///
     /// # Errors
     /// If the process has no directory.
-    pub fn new(files: &Files, temporary: Option<PathBuf>) -> io::Result<Self> {
+    pub fn new(files: &Files, temporary: Option<PathBuf>, makes_sockets: bool) -> io::Result<Self> {
         let here = std::env::current_dir()?;
         let temporary: Vec<_> = temporary.into_iter().collect();
-        let mut folders = vec![];
+        let (mut folders, mut inherited) = (vec![], standard_descriptors()?);
         for (paths, uses) in
             [(&files.read, Use::Read), (&files.write, Use::Write), (&temporary, Use::Temporary)]
         {
             for path in paths {
                 let path = normal(&here.join(path));
+                inherited.extend(inherit(&path));
                 let target = path.canonicalize().ok();
                 let all = [Some(&path), target.as_ref().filter(|target| **target != path)];
                 // A folder that cannot be opened is closed to the worker, too.
                 folders.extend(all.into_iter().flatten().filter_map(|path| Folder::open(path, uses)));
             }
         }
-        Ok(Self { folders, here })
+        Ok(Self { folders, makes_sockets, inherited, here })
     }
 
-    /// Answers the worker's calls in threads of its own, and returns once the worker has begun to ask. Each
-    /// thread first calls `enter`, which gives up all rights of the thread but those to open files.
+    /// The calls that the opener makes.
+    pub fn calls(&self) -> KeeperCalls {
+        KeeperCalls::Opens { makes_sockets: self.makes_sockets }
+    }
+
+    /// Answers the worker's calls in threads of its own, and returns once the worker has begun to ask. The
+    /// first thread calls `limit`, which gives up all rights of the thread but those to open files, and
+    /// starts the others. Then each calls `restrict`, after which a thread starts no other one.
     ///
     /// # Errors
     /// If the worker has ended, or the system makes no thread.
@@ -195,25 +228,31 @@ impl Opener {
         self,
         worker: Pid,
         socket: &UnixStream,
-        enter: impl Fn() + Clone + Send + 'static,
+        limit: impl FnOnce() + Send + 'static,
+        restrict: impl Fn() + Clone + Send + 'static,
     ) -> io::Result<()> {
         let memory = format!("/proc/{}/mem", worker.as_raw_pid());
         let memory = Arc::new(File::options().read(true).write(true).open(memory)?);
         sockets::send(socket, &[0], None)?;
         let (_, Some(stopped)) = sockets::receive(socket, &mut [0])? else { return Ok(()) };
         let (stopped, this) = (Arc::new(Stopped::of(stopped)), Arc::new(self));
-        for _ in 0..THREADS {
-            let (enter, stopped) = (enter.clone(), Arc::clone(&stopped));
-            let (this, memory) = (Arc::clone(&this), Arc::clone(&memory));
-            std::thread::Builder::new().name("weir-opener".into()).spawn(move || {
-                enter();
-                while let Ok(call) = stopped.next() {
-                    let answer = this.answer(call, &memory).unwrap_or_else(Answer::Error);
-                    stopped.answer(call, answer);
-                }
-            })?;
-        }
-        Ok(())
+        let answer = move || {
+            restrict();
+            while let Ok(call) = stopped.next() {
+                let answer = this.answer(call, &memory).unwrap_or_else(Answer::Error);
+                stopped.answer(call, answer);
+            }
+        };
+        let thread = || std::thread::Builder::new().name("weir-opener".into());
+        let first = move || {
+            limit();
+            // Where the system makes fewer threads, fewer calls are answered at a time.
+            for _ in 1..THREADS {
+                let _ = thread().spawn(answer.clone());
+            }
+            answer();
+        };
+        thread().spawn(first).map(drop)
     }
 
     fn answer(&self, call: Call, memory: &File) -> Done<Answer> {
@@ -285,6 +324,7 @@ impl Opener {
                 }
                 Ok(Answer::Number(0))
             }
+            c::SYS_socket if self.makes_sockets => socket(from, name, third),
             _ => Ok(Answer::Native),
         }
     }
@@ -336,10 +376,17 @@ impl Opener {
         }
     }
 
+    /// What both sides have open by this name.
+    fn inherited(&self, path: &Path) -> Option<Done<OwnedFd>> {
+        let number = number_of(path)?;
+        let (_, own) = self.inherited.iter().find(|(inherited, _)| inherited == number)?;
+        Some(own.try_clone().map_err(|_| Errno::MFILE))
+    }
+
     fn open(&self, path: &Path, flags: u64, mode: u64) -> Done<Answer> {
         let stated = OFlags::from_bits_retain(flags as u32);
         let closes = stated.contains(OFlags::CLOEXEC);
-        if let Some(own) = own_descriptor(path) {
+        if let Some(own) = self.inherited(path) {
             return Ok(Answer::Descriptor(own?, closes));
         }
         if stated.contains(OFlags::PATH) {
@@ -353,6 +400,7 @@ impl Opener {
         let opened = self.follow(path, |place| match place.folder.uses {
             Use::Read if writes => Err(Errno::ACCESS),
             Use::Temporary if !is_nameless => Err(Errno::ACCESS),
+            _ if is_nameless => place.open_nameless(flags, mode),
             _ => place.open(flags, mode),
         })?;
         Ok(opened.map_or(Answer::Native, |file| Answer::Descriptor(file, closes)))
@@ -360,6 +408,9 @@ impl Opener {
 
     /// Opens a file to describe it, also the directories above the folders. `None`: it is neither.
     fn look(&self, path: &Path, flags: OFlags) -> Done<Option<OwnedFd>> {
+        if let Some(own) = self.inherited(path) {
+            return own.map(Some);
+        }
         let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
         let is_above = |folder: &Folder| folder.path.starts_with(path);
         match self.follow(path, |place| place.open(flags, Mode::empty()))? {
@@ -434,6 +485,24 @@ impl Place<'_> {
         rustix::fs::openat2(&self.folder.directory, beneath, flags, mode, resolve)
     }
 
+    /// Makes a file without a name in this directory.
+    fn open_nameless(&self, flags: OFlags, mode: Mode) -> Done<OwnedFd> {
+        match self.open(flags, mode) {
+            // NFS, and overlayfs before Linux 6.3: the name is removed at once.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR) => {}
+            opened => return opened,
+        }
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = OsString::from(format!(".weir-{}-{number}", getpid().as_raw_pid()));
+        let named = Place { folder: self.folder, beneath: self.beneath.join(&name) };
+        let flags = (flags - OFlags::TMPFILE) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = named.open(flags, mode)?;
+        let (directory, name) = named.parent()?;
+        rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+        Ok(file)
+    }
+
     /// The directory of the file, and its name there.
     fn parent(&self) -> Done<(OwnedFd, OsString)> {
         // The name of the folder itself is above the folder.
@@ -445,27 +514,58 @@ impl Place<'_> {
     }
 }
 
-/// Whether a name is another file for each process.
-fn is_by_process(path: &Path) -> bool {
+/// Whether a name is another file for each process: a descriptor, for instance.
+pub fn is_by_process(path: &Path) -> bool {
     ["/proc", "/dev/fd"].iter().any(|above| path.starts_with(above))
 }
 
-/// The standard input and outputs, by a name of the worker: both sides have them.
-fn own_descriptor(path: &Path) -> Option<Done<OwnedFd>> {
+/// Makes a socket of TCP or UDP.
+fn socket(family: u64, kind: u64, protocol: u64) -> Done<Answer> {
+    let kind = i32::try_from(kind).map_err(|_| Errno::INVAL)?;
+    let is = |asked: u64, one: c::c_int| asked == u64::from(one.unsigned_abs());
+    let family = match family {
+        _ if is(family, c::AF_INET) => AddressFamily::INET,
+        _ if is(family, c::AF_INET6) => AddressFamily::INET6,
+        _ => return Err(Errno::ACCESS),
+    };
+    let (kind, flags) = (kind & 0xff, kind & !0xff);
+    let (kind, of_kind) = match kind {
+        c::SOCK_STREAM => (SocketType::STREAM, c::IPPROTO_TCP),
+        c::SOCK_DGRAM => (SocketType::DGRAM, c::IPPROTO_UDP),
+        _ => return Err(Errno::ACCESS),
+    };
+    if protocol != 0 && !is(protocol, of_kind) {
+        return Err(Errno::ACCESS);
+    }
+    let flags = SocketFlags::from_bits_retain(flags.unsigned_abs());
+    let socket = rustix::net::socket_with(family, kind, flags | SocketFlags::CLOEXEC, None)?;
+    Ok(Answer::Descriptor(socket, flags.contains(SocketFlags::CLOEXEC)))
+}
+
+/// The number of a descriptor, in a name that each process has for its own.
+fn number_of(path: &Path) -> Option<&str> {
+    match path.to_str()? {
+        "/dev/stdin" => Some("0"),
+        "/dev/stdout" => Some("1"),
+        "/dev/stderr" => Some("2"),
+        path => path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/")),
+    }
+}
+
+fn standard_descriptors() -> io::Result<Vec<(String, OwnedFd)>> {
     let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    let number = match path.to_str()? {
-        "/dev/stdin" => "0",
-        "/dev/stdout" => "1",
-        "/dev/stderr" => "2",
-        path => path.strip_prefix("/dev/fd/").or_else(|| path.strip_prefix("/proc/self/fd/"))?,
-    };
-    let descriptor = match number {
-        "0" => input.as_fd(),
-        "1" => output.as_fd(),
-        "2" => errors.as_fd(),
-        _ => return None,
-    };
-    Some(rustix::io::fcntl_dupfd_cloexec(descriptor, 3))
+    let all = [input.as_fd(), output.as_fd(), errors.as_fd()].into_iter().zip(["0", "1", "2"]);
+    // One that was closed at the start is no loss.
+    let open = all.filter_map(|(descriptor, number)| Some((number, descriptor.try_clone_to_owned().ok()?)));
+    Ok(open.map(|(number, descriptor)| (number.to_string(), descriptor)).collect())
+}
+
+/// What a shell has opened for this process (`<(…)`, `3<FILE`), if the name is that of a descriptor.
+fn inherit(path: &Path) -> Option<(String, OwnedFd)> {
+    let number = number_of(path)?;
+    let itself = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
+    let descriptor = pidfd_getfd(itself, number.parse().ok()?, PidfdGetfdFlags::empty()).ok()?;
+    Some((number.to_string(), descriptor))
 }
 
 /// A name without `.` and `..`.

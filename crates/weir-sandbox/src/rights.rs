@@ -17,6 +17,23 @@ pub(crate) fn keep_for_another_user() -> Done {
     Ok(thread::set_keep_capabilities(true)?)
 }
 
+/// Whether this process may become the user: in a namespace of users, few users may exist
+/// (user_namespaces(7)).
+pub fn has_user((uid, gid): (Uid, Gid)) -> bool {
+    let file = |name| std::fs::read_to_string(format!("/proc/self/{name}"));
+    let is_in = |line: &str, number: u32| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        match (numbers.next(), numbers.nth(1)) {
+            (Some(Ok(first)), Some(Ok(count))) => (first..first + count).contains(&number.into()),
+            _ => false,
+        }
+    };
+    // A kernel without such namespaces has no map.
+    let has = |name, number| file(name).map_or(true, |map| map.lines().any(|line| is_in(line, number)));
+    let has_groups = file("setgroups").map_or(true, |may| may.trim() != "deny");
+    has("uid_map", uid.as_raw()) && has("gid_map", gid.as_raw()) && has_groups
+}
+
 /// Enters a network namespace of its own, if the thread may.
 pub(crate) fn leave_network() -> Done {
     if !thread::capabilities(None)?.effective.contains(CapabilitySet::SYS_ADMIN) {
@@ -57,7 +74,7 @@ pub fn forbid_new_rights() -> io::Result<()> {
 /// What versions of the kernel bring for the limits of a process.
 const BY_VERSION: [([u32; 2], &str); 4] = [
     ([5, 13], "files are restricted by user and capabilities alone (Landlock)"),
-    ([5, 14], "a capture of root opens its files as root"),
+    ([5, 14], "a run of root opens its files as root"),
     ([5, 19], "a capture with filters in the kernel keeps CAP_BPF"),
     ([6, 12], "signals to other processes and abstract sockets are restricted by the user alone"),
 ];

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use libc as c;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -30,26 +31,44 @@ pub(crate) enum Answer {
     Descriptor(OwnedFd, bool),
 }
 
+/// linux/seccomp.h, `seccomp_data`: where the arguments begin. The lower half of each comes first, on the
+/// processors that Weir runs on.
+const ARGUMENTS_AT: u32 = 16;
 /// linux/seccomp.h: a call that is stopped waits for its answer, whatever signals come (Linux 5.19).
 const WAIT_KILLABLE: c::c_ulong = 1 << 5;
+
+/// A call that is stopped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stop {
+    pub call: i64,
+    /// The call goes on if this argument has one of these bits.
+    pub unless: Option<(u8, u32)>,
+}
 
 /// Stops these calls of this thread, and of those that it starts from now on. The thread has given up new
 /// rights.
 ///
 /// # Errors
 /// If another process answers calls of this one already, or the kernel is older than Linux 5.0.
-pub(crate) fn stop(calls: &[i64]) -> io::Result<Stopped> {
+pub(crate) fn stop(calls: &[Stop]) -> io::Result<Stopped> {
     let instruction = |code: u32, k: u32, [yes, no]: [u8; 2]| c::sock_filter {
         code: u16::try_from(code).unwrap_or_default(),
         jt: yes,
         jf: no,
         k,
     };
+    let load = |at: u32| instruction(c::BPF_LD | c::BPF_W | c::BPF_ABS, at, [0, 0]);
     // The number of the call is the first word (linux/seccomp.h, `seccomp_data`).
-    let mut program = vec![instruction(c::BPF_LD | c::BPF_W | c::BPF_ABS, 0, [0, 0])];
-    for &call in calls {
+    let mut program = vec![load(0)];
+    for &Stop { call, unless } in calls {
         let number = u32::try_from(call).unwrap_or(u32::MAX);
-        program.push(instruction(c::BPF_JMP | c::BPF_JEQ | c::BPF_K, number, [0, 1]));
+        let skipped = if unless.is_some() { 4 } else { 1 };
+        program.push(instruction(c::BPF_JMP | c::BPF_JEQ | c::BPF_K, number, [0, skipped]));
+        if let Some((argument, bits)) = unless {
+            program.push(load(ARGUMENTS_AT + 8 * u32::from(argument)));
+            program.push(instruction(c::BPF_JMP | c::BPF_JSET | c::BPF_K, bits, [0, 1]));
+            program.push(instruction(c::BPF_RET | c::BPF_K, c::SECCOMP_RET_ALLOW, [0, 0]));
+        }
         program.push(instruction(c::BPF_RET | c::BPF_K, c::SECCOMP_RET_USER_NOTIF, [0, 0]));
     }
     program.push(instruction(c::BPF_RET | c::BPF_K, c::SECCOMP_RET_ALLOW, [0, 0]));
@@ -104,11 +123,23 @@ impl Stopped {
                     let number = got.data.nr.into();
                     return Ok(Call { id: got.id, number, arguments: got.data.args });
                 }
-                // The thread has ended, or this one has a signal.
-                Err(error) if matches!(error.raw_os_error(), Some(c::ENOENT | c::EINTR)) => {}
+                // This thread has a signal, or that one has ended. If all have, the kernel says the same from
+                // Linux 6.11 on.
+                Err(error) if matches!(error.raw_os_error(), Some(c::ENOENT | c::EINTR)) => {
+                    if self.is_over()? {
+                        return Err(error);
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Whether no process is left that makes calls.
+    fn is_over(&self) -> io::Result<bool> {
+        let mut ready = [PollFd::new(&self.0, PollFlags::IN)];
+        rustix::event::poll(&mut ready, Some(&Timespec::default()))?;
+        Ok(ready[0].revents().contains(PollFlags::HUP))
     }
 
     /// Answers a call. A thread that has ended meanwhile needs no answer.

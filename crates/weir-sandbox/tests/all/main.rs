@@ -156,7 +156,7 @@ fn files_are_those_that_are_named() {
 
 /// Runs `body` in a thread whose files are opened by other threads, and that has these limits itself.
 fn with_opener(opened: &Files, limits: Limits, body: impl FnOnce() + Send + 'static) {
-    let opener = Opener::new(opened, None).expect("the folders are there");
+    let opener = Opener::new(opened, None, false).expect("the folders are there");
     let (asking, answering) = UnixStream::pair().expect("sockets");
     let worker = std::thread::spawn(move || {
         weir_sandbox::forbid_new_rights().expect("no rights are needed");
@@ -165,12 +165,13 @@ fn with_opener(opened: &Files, limits: Limits, body: impl FnOnce() + Send + 'sta
         Calls::default().restrict_thread().expect("the kernel has seccomp");
         body();
     });
-    let enter = || {
+    let limit = || {
         let limits = Limits { capabilities: OPENER_CAPABILITIES, ..Limits::default() };
         limits.enter().expect("the kernel restricts the thread");
-        KeeperCalls::Opens.restrict_thread().expect("the kernel has seccomp");
     };
-    opener.serve(weir_sandbox::getpid(), &answering, enter).expect("threads");
+    let calls = opener.calls();
+    let restrict = move || calls.restrict_thread().expect("the kernel has seccomp");
+    opener.serve(weir_sandbox::getpid(), &answering, limit, restrict).expect("threads");
     worker.join().expect("its assertions hold");
 }
 

@@ -1,6 +1,6 @@
 //! `weir check`, and `--stack` with a file: diagnostics about `.weir` texts.
 
-use crate::cli::{answer, count, example, scratch, text, weir};
+use crate::cli::{answer, count, example, scratch, text, weir, worker_of};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -270,11 +270,10 @@ fn workers_are_bound_to_processors() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["packets", "-", "--count", "--cpus", &last]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("the binary was built for this test");
-    let status = format!("/proc/{}/status", child.id());
+    let status = || std::fs::read_to_string(format!("/proc/{}/status", worker_of(child.id())));
     let started = std::time::Instant::now();
     // The main thread runs the only worker.
-    while allowed(&std::fs::read_to_string(&status).unwrap_or_else(|_| "Cpus_allowed_list: ?".into())) != last
-    {
+    while allowed(&status().unwrap_or_else(|_| "Cpus_allowed_list: ?".into())) != last {
         assert!(started.elapsed().as_secs() < 30, "it is bound soon");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }

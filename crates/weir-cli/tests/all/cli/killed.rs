@@ -1,6 +1,7 @@
 //! Files of a process that was killed.
 
-use crate::cli::{example, scratch};
+use crate::cli::outputs::until;
+use crate::cli::{example, scratch, worker_of};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
 use std::io::Write;
@@ -173,13 +174,14 @@ fn the_next_run_completes_the_logs_of_a_killed_one() {
         let mut input = child.stdin.take().unwrap();
         input.write_all(&std::fs::read(example()).unwrap()).expect("it reads");
         let ending = if format == "zeek" { "log" } else { "parquet" };
-        let part = place.path().join(format!("dns.{ending}.{}.part", child.id()));
+        let part = || place.path().join(format!("dns.{ending}.{}.part", worker_of(child.id())));
         let began = Instant::now();
-        let has_rows = || std::fs::metadata(&part).is_ok_and(|about| format != "zeek" || about.len() > 5000);
+        let has_rows = || std::fs::metadata(part()).is_ok_and(|about| format != "zeek" || about.len() > 5000);
         while began.elapsed() < Duration::from_secs(60) && !has_rows() {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(has_rows(), "{format}: rows of DNS come before the end");
+        let (part, worker) = (part(), worker_of(child.id()));
         // A run in the same directory leaves the files of one that goes on alone.
         let next = || {
             let file = example();
@@ -191,6 +193,7 @@ fn the_next_run_completes_the_logs_of_a_killed_one() {
         assert!(!next().contains("was killed") && part.exists(), "{format}");
         child.kill().expect("SIGKILL");
         child.wait().expect("it is a child");
+        until("the worker ends with its keeper", || !Path::new(&format!("/proc/{worker}")).exists());
         drop(input);
         let said = next();
         assert!(!part.exists(), "{format}: {said}");

@@ -48,6 +48,13 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/first-light.pcap")
 }
 
+/// The process of a run that sees packets: another one than was started, if that one keeps the right to open
+/// files or to load filters.
+pub fn worker_of(run: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap_or_default();
+    children.split_whitespace().next().map_or(run, |worker| worker.parse().expect("a number"))
+}
+
 fn weir(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(args).stdin(Stdio::null()).output().expect("the binary was built for this test")

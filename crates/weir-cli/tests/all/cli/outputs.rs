@@ -1,6 +1,6 @@
 //! Outputs that block, fail, or are cut by a signal.
 
-use crate::cli::{example, scratch, text, weir};
+use crate::cli::{example, scratch, text, weir, worker_of};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub fn signal(child: &Child, name: &str) {
     let number = ["HUP", "INT", "TERM"].iter().position(|known| *known == name);
     if let Some(bit) = number.map(|at| [1, 2, 15][at] - 1) {
         let began = Instant::now();
-        while !catches(child.id(), bit) && began.elapsed() < LONG {
+        while !catches(worker_of(child.id()), bit) && began.elapsed() < LONG {
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,5 +1,6 @@
 //! Several questions at once: `run`, `zeek`, `ctl`.
 
+use crate::cli::worker_of;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -647,9 +648,9 @@ fn a_signal_that_ends_the_reading_of_files_is_in_the_exit_status() {
         .spawn()
         .expect("the command runs");
     // Waits until the command has installed its signal handler; then the first signal ends the reading.
-    let status = format!("/proc/{}/status", running.id());
+    let file = |name| format!("/proc/{}/{name}", worker_of(running.id()));
     let caught = || {
-        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let status = std::fs::read_to_string(file("status")).unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or_default();
         u64::from_str_radix(mask.trim(), 16).unwrap_or(0)
     };
@@ -657,9 +658,8 @@ fn a_signal_that_ends_the_reading_of_files_is_in_the_exit_status() {
         std::thread::sleep(Duration::from_millis(1));
     }
     // Compiling may take longer than a run has after the signal, so the signal comes while packets are read.
-    let io = format!("/proc/{}/io", running.id());
     let read_bytes = || {
-        let io = std::fs::read_to_string(&io).unwrap_or_default();
+        let io = std::fs::read_to_string(file("io")).unwrap_or_default();
         io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok()).unwrap_or(u64::MAX)
     };
     while read_bytes() < 4 << 20 {

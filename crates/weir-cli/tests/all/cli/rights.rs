@@ -1,6 +1,6 @@
 //! A run over files has few rights while it reads packets.
 
-use super::{answer, example, scratch, text, weir};
+use super::{answer, example, scratch, text, weir, worker_of};
 use crate::links::service::of_threads;
 use std::fs;
 use std::io::Read;
@@ -56,13 +56,15 @@ impl Drop for Following {
 fn runs_over_files_give_up_their_rights() {
     let dir = scratch("rights");
     let following = Following::start(&dir, &[]);
-    let process = following.0.id();
+    let process = worker_of(following.0.id());
     assert_eq!(of_threads(process, "NoNewPrivs"), ["1"]);
     assert_eq!(of_threads(process, "Seccomp"), ["2"]);
-    let all = of_threads(process, "CapEff");
-    let kept = u64::from_str_radix(&all[0], 16).unwrap();
-    // Root still reads and writes files of others (CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_NET_BIND_SERVICE).
-    assert_eq!((all.len(), kept & !(1 << 1 | 1 << 3 | 1 << 10)), (1, 0), "{all:?}");
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        let is_bounded = set != "CapBnd" || rustix::process::geteuid().is_root();
+        assert!(!is_bounded || of_threads(process, set) == ["0000000000000000"], "{set}");
+    }
+    let users = of_threads(process, "Uid");
+    assert!(!users.iter().any(|line| line.split_whitespace().any(|id| id == "0")), "{users:?}");
     let said = following.end();
     assert!(!said.contains("sandbox: no"), "{said}");
     let free = Following::start(&dir, &["--no-sandbox"]);

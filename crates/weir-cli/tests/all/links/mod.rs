@@ -22,6 +22,7 @@ mod servers;
 pub(crate) mod service;
 mod watching;
 
+use crate::cli::worker_of;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -173,12 +174,9 @@ impl Capturing {
         sh(&format!("kill -{name} {}", self.child.id()));
     }
 
-    /// The process that sees packets: another one than was started, if that one keeps the rights to load
-    /// filters.
+    /// The process that sees packets.
     fn worker(&self) -> u32 {
-        let own = self.child.id();
-        let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).expect("it runs");
-        children.split_whitespace().next().map_or(own, |worker| worker.parse().expect("a number"))
+        worker_of(self.child.id())
     }
 
     /// Waits for the end.

@@ -261,7 +261,7 @@ fn rights_are_those_that_the_options_say() {
     let _ = fs::remove_dir_all(&folder);
 }
 
-/// A capture of root continues as another user, unless the command line says root. Its files are root's.
+/// A run of root continues as another user, unless the command line says root. Its files are root's.
 #[test]
 fn captures_of_root_continue_as_another_user() {
     if !inside("service::captures_of_root_continue_as_another_user") {

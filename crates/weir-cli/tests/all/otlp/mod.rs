@@ -4,6 +4,7 @@
 
 mod collector;
 
+use crate::cli::worker_of;
 use collector::{Collector, Lines, eventually, folder, free_port};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -145,7 +146,7 @@ fn the_collector_has_the_values_of_the_page() {
     assert_eq!(export.resource("service.name"), "weir");
     assert_eq!(export.resource("service.version"), env!("CARGO_PKG_VERSION"));
     let instance = export.resource("service.instance.id");
-    assert!(instance.ends_with(&format!(":{}", weir.process.id())), "{instance}");
+    assert!(instance.ends_with(&format!(":{}", worker_of(weir.process.id()))), "{instance}");
     assert!(export.agent().starts_with("weir/"), "{}", export.agent());
     let start = (page["process_start_time_seconds"] * 1e9) as u64;
     for metric in ["weir_packets_received", "weir_aggregate_ports_seen", "weir_aggregate_ports_sizes"] {
