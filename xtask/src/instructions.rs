@@ -1,11 +1,11 @@
 //! `cargo xtask instructions`: what a packet costs, in instructions, for the usual questions.
 //!
-//! Callgrind runs the release build, with one worker, over two captures of which one has more connections. The
-//! difference belongs to the packets alone: no start, and no compilation, since both begin with packets enough
-//! for the second one, which runs in the background. Times vary with the machine, these counts do not: the
-//! seeds of hash tables are fixed (`bench/steady.c`), and threads take turns. `bench/instructions.txt` has the
-//! counts; CI fails if one has risen by more than 2 %. `--bless` writes the table anew. `--kinds` shows the
-//! costs by the kind of packet, and compares nothing; `--weir FILE` counts those of another build.
+//! Callgrind runs the release build, with one worker, over two captures of which one has more connections.
+//! The difference belongs to the packets alone: no start, and no compilation, since both begin with packets
+//! enough for the second one, which runs in the background. Times vary with the machine, these counts do not:
+//! the seeds of hash tables are fixed (`bench/steady.c`), and threads take turns. `bench/instructions.txt`
+//! has the counts; CI fails if one has risen by more than 2 %. `--bless` writes the table anew. `--kinds`
+//! shows the costs by the kind of packet, and compares nothing; `--weir FILE` counts those of another build.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

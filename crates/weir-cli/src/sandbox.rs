@@ -207,7 +207,8 @@ fn has_drivers(input: &Input) -> bool {
 }
 
 /// Gives up the rights of this thread, of all threads that it starts from now on, and of the thread of DPDK.
-/// A capture on links, and each run of root, divides the process first. What an old kernel does not restrict is reported with `-v`.
+/// A capture on links, and each run of root, divides the process first. What an old kernel does not restrict
+/// is reported with `-v`.
 ///
 /// # Errors
 /// The user does not exist, or the process may not become that user; the kernel refuses a restriction.

@@ -218,10 +218,15 @@ pub struct Imbalance {
 impl Counters {
     /// Counts a packet whose outcome is decided.
     pub fn account(&mut self, account: Account) {
+        self.account_many(account, 1);
+    }
+
+    /// Counts packets of the same outcome.
+    pub fn account_many(&mut self, account: Account, packets: u64) {
         match account {
-            Account::Delivered => self.packet.delivered += 1,
-            Account::Filtered => self.packet.filtered += 1,
-            Account::Dropped(reason) => self.drops.count(reason),
+            Account::Delivered => self.packet.delivered += packets,
+            Account::Filtered => self.packet.filtered += packets,
+            Account::Dropped(reason) => self.drops.count_many(reason, packets),
         }
     }
 

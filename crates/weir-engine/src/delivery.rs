@@ -14,6 +14,7 @@ use crate::flows::Flows;
 use crate::held_sessions::{HeldSession, HeldSessions, HeldSessionsMax};
 use crate::matcher::{FlowVerdict, Matcher, PacketMatch, SessionMatch};
 use crate::oddities::{Oddities, Oddity};
+use crate::packet_lists::PacketLists;
 use crate::plan::{Plan, SessionVerdict, Want};
 use crate::sessions::Yielded;
 use crate::sets::{QuestionSet, RemainderSet, Terms};
@@ -68,24 +69,13 @@ pub(crate) struct Delivery<S> {
     kept: KeptSessions,
     /// What is odd, if a question asks.
     odd: Option<Box<Oddities>>,
-    counts: PacketCounts,
+    lists: PacketLists,
 }
 
-/// The packets of questions that only count them, since the subscriber has last got their number.
-#[derive(Default)]
-struct PacketCounts {
-    /// These questions.
-    questions: QuestionSet,
-    /// By question.
-    counts: Vec<u64>,
-}
-
-impl PacketCounts {
-    fn of(plan: &Plan, subscriber: &impl Subscriber) -> Self {
-        let all = plan.questions.len();
-        let questions = (0..all).filter(|question| subscriber.only_counts_packets(*question)).collect();
-        Self { questions, counts: vec![0; all] }
-    }
+fn lists_of(plan: &Plan, subscriber: &impl Subscriber) -> PacketLists {
+    let all = plan.questions.len();
+    let counted = (0..all).filter(|question| subscriber.only_counts_packets(*question)).collect();
+    PacketLists::new(all, counted)
 }
 
 impl<S: Subscriber> Delivery<S> {
@@ -96,7 +86,7 @@ impl<S: Subscriber> Delivery<S> {
             outs: outs_of(&plan),
             stages: Stages::new(plan.timed),
             counters: Counters::default(),
-            counts: PacketCounts::of(&plan, &subscriber),
+            lists: lists_of(&plan, &subscriber),
             matcher: Matcher::new(plan),
             subscriber,
             waiting: HashSet::new(),
@@ -176,17 +166,36 @@ impl<S: Subscriber> Delivery<S> {
             // What was counted before nobody asked belongs to no connection of later.
             None => Box::new(Oddities::later(events)),
         });
-        self.counts = PacketCounts::of(&plan, &self.subscriber);
+        self.lists = lists_of(&plan, &self.subscriber);
         self.matcher = Matcher::new(plan);
         self.sessions.renew(map);
         self.streams.overload.set_held_session_bytes(self.sessions.bytes());
     }
 
     /// Delivers a packet that the program is done with, and whose [class](Matcher::packet_classes) some
-    /// question about packets may receive. `flow` returns the packet's connection and its verdict, if the
-    /// packet has a connection.
+    /// question about packets may receive. `seen` is the packet. `flow` returns the packet's connection and
+    /// its verdict, if the packet has a connection.
     #[inline]
-    pub fn packet(
+    pub fn packet<'a>(
+        &mut self,
+        terms: Terms<'a>,
+        otherwise: Account,
+        seen: impl FnOnce() -> SeenPacket<'a>,
+        flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
+    ) {
+        match self.lists.take(terms, otherwise, &self.matcher, &mut self.counters) {
+            Some([]) => {}
+            Some(receivers) => {
+                let seen = seen();
+                for question in receivers {
+                    self.subscriber.packet(self.order, *question, &seen);
+                }
+            }
+            None => self.packet_without_list(&PacketView { seen: seen(), terms, otherwise }, flow),
+        }
+    }
+
+    fn packet_without_list(
         &mut self,
         packet: &PacketView<'_>,
         flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
@@ -195,11 +204,8 @@ impl<S: Subscriber> Delivery<S> {
             PacketMatch::Decided(questions) => {
                 let delivered = !questions.is_empty();
                 self.counters.account(if delivered { Account::Delivered } else { packet.otherwise });
-                let PacketCounts { questions: counted, counts } = &mut self.counts;
                 for question in &*questions {
-                    if counted.contains(question) {
-                        counts[question] += 1;
-                    } else {
+                    if !self.lists.add(question) {
                         self.subscriber.packet(self.order, question, &packet.seen);
                     }
                 }
@@ -208,14 +214,9 @@ impl<S: Subscriber> Delivery<S> {
         }
     }
 
-    /// Gives the subscriber the numbers of packets that were only counted.
+    /// Counts the packets of the lists, and gives the subscriber the numbers of those that were only counted.
     pub fn pass_counts(&mut self) {
-        for question in &self.counts.questions {
-            let count = std::mem::take(&mut self.counts.counts[question]);
-            if count > 0 {
-                self.subscriber.packets(question, count);
-            }
-        }
+        self.lists.settle(&mut self.counters, |question, count| self.subscriber.packets(question, count));
     }
 
     /// Delivers a packet that waits beside a flow. Questions that the packet alone answers receive the packet

@@ -62,6 +62,7 @@ mod nesting;
 pub mod oddities;
 mod order;
 mod packet_ctx;
+mod packet_lists;
 mod packet_run;
 pub mod plan;
 mod proxy_header;

@@ -102,6 +102,20 @@ impl Matcher {
         &self.masks.tracked
     }
 
+    /// The classes of a packet with these terms that decide alone which questions about packets receive it.
+    /// `None`: its connection or sessions decide, too, or there are more than 64 classes.
+    #[inline]
+    pub fn listed_classes(&self, terms: Terms<'_>) -> Option<u64> {
+        let word = terms.first_word();
+        let is_listed = self.masks.has_one_word && word & self.masks.deferred_packets.word(0) == 0;
+        is_listed.then(|| word & self.masks.packets.word(0))
+    }
+
+    /// The questions that receive packets of these classes whatever their connections and sessions are.
+    pub fn questions_about_packets(&self, terms: Terms<'_>) -> Cow<'_, QuestionSet> {
+        of_classes(&self.masks.packets_of_class, terms.among(self.packet_classes()))
+    }
+
     /// Matches a packet with these `terms`, whose [class](Self::packet_classes) some question about packets
     /// may receive. `flow` returns the packet's connection and its verdict, if the packet has a connection;
     /// most packets are decided without.
@@ -112,8 +126,7 @@ impl Matcher {
         flow: impl FnOnce() -> Option<(FlowRef, SessionVerdict)>,
     ) -> PacketMatch<'_> {
         if !terms.intersects(self.masks.deferred_packets.terms()) {
-            let classes = terms.among(self.packet_classes());
-            return PacketMatch::Decided(of_classes(&self.masks.packets_of_class, classes));
+            return PacketMatch::Decided(self.questions_about_packets(terms));
         }
         self.packet_with_remainders(self.plan.remainders_of(terms) & &self.masks.packet_bits, flow())
     }
@@ -140,8 +153,7 @@ impl Matcher {
     /// that may receive it because of these possible terms.
     pub fn fragment(&self, [certain, possible]: [Terms<'_>; 2]) -> [QuestionSet; 2] {
         let plan = &*self.plan;
-        let classes = certain.among(self.packet_classes());
-        let certain = of_classes(&self.masks.packets_of_class, classes).into_owned();
+        let certain = self.questions_about_packets(certain).into_owned();
         let possible = plan.questions_of(&(plan.remainders_of(possible) & &self.masks.packet_bits));
         [certain, possible - &plan.at_once]
     }
@@ -402,6 +414,8 @@ struct Masks {
     /// connection or session; of another question; of one that tracks connections; of one about events; of
     /// one about streams that does not depend on sessions or records.
     packets: ClassWords,
+    /// The plan has 64 classes at most.
+    has_one_word: bool,
     deferred_packets: ClassWords,
     others: ClassWords,
     tracked: ClassWords,
@@ -464,6 +478,7 @@ impl Masks {
             packet_questions: plan.questions_of(&with_packets),
             tracking: plan.questions_of(&tracked),
             packets: classes_of(&packets),
+            has_one_word: plan.classes.len() <= 64,
             deferred_packets: classes_of(&(&packets - &plain)),
             others: classes_of(&(&all - &packets)),
             tracked: classes_of(&tracked),

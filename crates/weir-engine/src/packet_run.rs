@@ -557,11 +557,11 @@ impl<S: Subscriber> PacketRun<'_, S> {
         }
         let flows = &*self.flows;
         let flow = || connection.and_then(|found| flows.verdict(found));
-        let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &self.lane.k.outs };
-        let view = PacketView { seen, terms, otherwise };
+        let outs = &self.lane.k.outs;
+        let seen = || SeenPacket { meta: packet, block, extra: extras.get(index), outs };
         match self.place.aside {
-            Some(name) => self.delivery.packet_aside(&view, name),
-            None => self.delivery.packet(&view, flow),
+            Some(name) => self.delivery.packet_aside(&PacketView { seen: seen(), terms, otherwise }, name),
+            None => self.delivery.packet(terms, otherwise, seen, flow),
         }
     }
 

@@ -19,7 +19,6 @@
 //! bursts).
 
 use crate::counters::Account;
-use crate::delivery::PacketView;
 use crate::effects::OverFlow;
 use crate::flow::EndReason;
 use crate::flow_end::end_flow;
@@ -145,8 +144,9 @@ impl<S: Subscriber> Worker<S> {
         let otherwise = reason.map_or(Account::Filtered, Account::Dropped);
         let terms = lane.terms(&self.flows);
         if terms.intersects(delivery.matcher.packet_classes()) {
-            let seen = SeenPacket { meta: packet, block, extra: extras.get(index), outs: &lane.k.outs };
-            delivery.packet(&PacketView { seen, terms, otherwise }, || None);
+            let outs = &lane.k.outs;
+            let seen = || SeenPacket { meta: packet, block, extra: extras.get(index), outs };
+            delivery.packet(terms, otherwise, seen, || None);
         } else {
             delivery.count(otherwise);
         }

@@ -49,6 +49,12 @@ impl<'a> Terms<'a> {
         Self { first: words[0], further: &words[1..] }
     }
 
+    /// The first 64 classes.
+    #[inline]
+    pub fn first_word(self) -> u64 {
+        self.first
+    }
+
     /// Whether one of the classes is in both.
     #[inline]
     pub fn intersects(self, other: Terms<'_>) -> bool {

@@ -50,7 +50,13 @@ pub struct Drops([u64; DropReason::ALL.len()]);
 impl Drops {
     /// Counts one packet dropped for `reason`.
     pub fn count(&mut self, reason: DropReason) {
-        self.0[reason as usize] += 1;
+        self.count_many(reason, 1);
+    }
+
+    /// Counts so many packets that were dropped for `reason`.
+    #[inline]
+    pub fn count_many(&mut self, reason: DropReason, packets: u64) {
+        self.0[reason as usize] += packets;
     }
 
     /// The number of packets dropped for `reason`.
