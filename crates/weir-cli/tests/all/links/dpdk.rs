@@ -185,9 +185,9 @@ fn losses_of_a_device_are_counted_exactly() {
     for workers in ["1", "2"] {
         let device = "dpdk:net_pcap0,rx_iface=in0";
         let capturing = Capturing::start(&["packets", "-i", device, "--count", "--stats", "-j", workers]);
-        capturing.signal("STOP");
+        capturing.pause();
         let sent = send("out0", &datagrams(60_000, None)) as u64;
-        capturing.signal("CONT");
+        capturing.go_on();
         std::thread::sleep(Duration::from_millis(500));
         let output = capturing.end();
         assert_exact(&output, sent);

@@ -174,6 +174,15 @@ impl Capturing {
         sh(&format!("kill -{name} {}", self.child.id()));
     }
 
+    /// Lets the process wait that sees packets: SIGSTOP of the one that was started would stop that one alone.
+    fn pause(&self) {
+        sh(&format!("kill -STOP {}", self.worker()));
+    }
+
+    fn go_on(&self) {
+        sh(&format!("kill -CONT {}", self.worker()));
+    }
+
     /// The process that sees packets.
     fn worker(&self) -> u32 {
         worker_of(self.child.id())

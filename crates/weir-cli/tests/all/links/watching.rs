@@ -91,9 +91,9 @@ fn metrics_add_up() {
                 ["weir_packets_delivered_total", "weir_packets_filtered_total"].map(|name| sum(&page, name));
             (delivered >= 400 && filtered >= 300).then_some(())
         });
-        capturing.signal("STOP");
+        capturing.pause();
         sent += send("out0", &datagrams(40_000, None)) as u64;
-        capturing.signal("CONT");
+        capturing.go_on();
         let all = processed(sent);
         for (metric, least) in [
             ("weir_packets_delivered_total", 400),
@@ -180,9 +180,9 @@ fn each_question_shows_its_losses_and_packets_add_up() {
     let mut sent = send("out0", &mixed()) as u64;
     balanced(sent);
     // A flood.
-    capturing.signal("STOP");
+    capturing.pause();
     sent += send("out0", &datagrams(40_000, None)) as u64;
-    capturing.signal("CONT");
+    capturing.go_on();
     let flooded = balanced(sent);
     assert!(sum(&flooded, "weir_drops_total{reason=\"source_ring_full\"}") > 1000, "{flooded}");
     // The queue of the blocked output is full after some megabytes.
