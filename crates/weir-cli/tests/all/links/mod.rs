@@ -174,7 +174,7 @@ impl Capturing {
         sh(&format!("kill -{name} {}", self.child.id()));
     }
 
-    /// Lets the process wait that sees packets: SIGSTOP of the one that was started would stop that one alone.
+    /// Stops the process that sees packets: SIGSTOP of the one that was started would stop that one alone.
     fn pause(&self) {
         sh(&format!("kill -STOP {}", self.worker()));
     }
