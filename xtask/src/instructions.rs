@@ -139,8 +139,9 @@ fn table(counts: &[(String, u64)]) -> String {
     text
 }
 
-/// Compares counts with those of the table. One that has risen is taken again: the code of the second
-/// compilation comes some packets earlier or later.
+/// Compares the counts with the table. A count above the limit is measured again, because a count varies:
+/// parts of the program are compiled a second time in the background, and the new code replaces the old one
+/// some packets earlier or later.
 fn compare(table: &str, counts: &[(String, u64)], bench: &Bench) -> Result {
     let known = |question: &str| {
         let line =

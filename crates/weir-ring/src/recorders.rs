@@ -210,7 +210,7 @@ pub struct Found {
     pub connection: UnixStream,
 }
 
-/// The results of searches before this process became another user.
+/// The answers of recorders that [`find_early`] has asked, by name. [`find`] takes an answer from here first.
 static EARLY: Mutex<Vec<(String, io::Result<Found>)>> = Mutex::new(vec![]);
 
 /// Finds a recorder for a later [`find`], which may run as a user whom the recorder does not answer. Returns
