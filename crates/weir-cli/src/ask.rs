@@ -112,13 +112,16 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
     let stats = stats || terminal::is_verbose();
     let mut needs = Needs::of(input, specs, socket);
     if let Some(recorder) = recorder {
-        needs.writes(recorder.writable()?);
+        needs.writes_in(recorder.writable()?);
     }
-    needs.writes(api.as_ref().and_then(ApiParams::directory));
+    needs.removes(api.as_ref().and_then(ApiParams::socket));
     if recorder.is_some() || api.is_some() || reload.is_some() {
         needs.connects();
     }
-    reload.iter().for_each(|reload| needs.reads_beside(Path::new(&reload.file)));
+    reload.iter().for_each(|reload| needs.reads(Path::new(&reload.file)));
+    if socket.is_some() || reload.is_some() {
+        needs.grows(socket);
+    }
     // Threads have the rights of the one that starts them, so threads come later. Only sockets of links need
     // rights to be opened.
     let is_link = !input.interface.is_empty();
@@ -131,10 +134,14 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
             control: socket.map(control::bind).transpose()?,
         })
     };
+    let restrict = |loader: &Loader| {
+        let early = is_served.then(open).transpose()?;
+        sandbox::enter(input, &needs, loader)?;
+        Ok::<_, Failure>(early)
+    };
     let mut early = None;
     if !is_link {
-        early = is_served.then(open).transpose()?;
-        sandbox::enter(input, &needs, &Loader::default())?;
+        early = restrict(&Loader::default())?;
     }
     let is_watched = input.monitor || input.metrics.is_some() || input.otlp.is_some() || door.is_some();
     let watch = is_watched.then(Watch::default);
@@ -159,8 +166,7 @@ pub fn answer(asked: Asked<'_>) -> Result<Answered, Failure> {
         if !can_change || recorder.is_some() {
             captures.fix();
         }
-        early = is_served.then(open).transpose()?;
-        sandbox::enter(input, &needs, captures.loader())?;
+        early = restrict(captures.loader())?;
         run.start_clock()?;
     }
     let SocketFiles { name, control } = early.map_or_else(open, Ok)?;

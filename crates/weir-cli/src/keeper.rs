@@ -1,6 +1,6 @@
-//! The process that was started, once a capture on links has begun. It keeps the rights to load filters
-//! ([`Keeper`]) and, for root, to open files ([`Opener`]), and watches over the worker, which has none and
-//! does everything else. `sandbox` decides when the process divides.
+//! The process that was started, once a capture on links, or a run of root, has divided. It keeps the rights
+//! to load filters ([`Keeper`]) and, for root, to open files ([`Opener`]), and watches over the worker, which
+//! has none and does everything else. `sandbox` decides when the process divides.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fmt::Display;
@@ -21,8 +21,8 @@ const ON_REQUEST: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 pub struct Kept {
     /// The process.
     pub keeper: Pid,
-    /// The keeper opens the worker's files.
-    pub opens_files: bool,
+    /// The keeper opens the worker's files, or why not.
+    pub opens_files: Result<(), String>,
 }
 
 /// The files that a keeper opens for its worker.
@@ -56,8 +56,8 @@ pub fn divide(loader: &Loader, capabilities: CapabilitySet, opened: Option<Opene
                 false => loader.end("the rights for filters are missing"),
             }
             let ask = |_| sandbox::forbid_new_rights().and_then(|()| sandbox::ask_opener(&asking));
-            let opens_files = opened.map_or(Ok(false), ask).map_err(failed)?;
-            Ok(Kept { keeper, opens_files })
+            let opens_files = opened.map(ask).transpose().map_err(failed)?;
+            Ok(Kept { keeper, opens_files: opens_files.unwrap_or_else(|| Err("the user stays".into())) })
         }
         Side::Parent { child } => {
             drop(asking);
@@ -70,19 +70,19 @@ pub fn divide(loader: &Loader, capabilities: CapabilitySet, opened: Option<Opene
 /// Keeps the rights until the worker ends, and ends as the worker does.
 fn keep(keeper: Keeper, worker: Pid, capabilities: CapabilitySet, opened: Option<(Opened, UnixStream)>) -> ! {
     let _ = rustix::thread::set_name(c"weir-keeper");
-    let enter = move || restrict(capabilities, KeeperCalls::Loads, &Files::default());
-    let begun = sandbox::close_to_others().and_then(|()| keeper.serve(enter)).and_then(|_| {
+    let limit = move || enter(capabilities, KeeperCalls::Loads, &Files::default());
+    let begun = sandbox::close_to_others().and_then(|()| keeper.serve(limit)).and_then(|_| {
         let Some((Opened { opener, files }, socket)) = opened else { return Ok(()) };
         let calls = opener.calls();
-        let limit = move || limit(OPENER_CAPABILITIES, calls, &files);
-        opener.serve(worker, &socket, limit, move || only(calls))
+        let limit = move || enter_limits(OPENER_CAPABILITIES, calls, &files);
+        opener.serve(worker, &socket, limit, move || restrict_calls(calls))
     });
     if let Err(error) = begun {
         say!("weir: {error}");
         end(2);
     }
     // CAP_KILL: the worker may run as another user.
-    restrict(CapabilitySet::KILL, KeeperCalls::Watches(worker), &Files::default());
+    enter(CapabilitySet::KILL, KeeperCalls::Watches(worker), &Files::default());
     match sandbox::watch(worker) {
         Ok(status) => end_as(status),
         Err(error) => {
@@ -93,13 +93,13 @@ fn keep(keeper: Keeper, worker: Pid, capabilities: CapabilitySet, opened: Option
 }
 
 /// Gives up all rights of a thread but these, and all calls but these.
-fn restrict(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
-    limit(capabilities, calls, files);
-    only(calls);
+fn enter(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
+    enter_limits(capabilities, calls, files);
+    restrict_calls(calls);
 }
 
 /// Gives up all rights of a thread but these. Nothing else is opened, and no connection is made.
-fn limit(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
+fn enter_limits(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
     let limits = Limits {
         capabilities,
         files: Some(files.clone()),
@@ -111,7 +111,7 @@ fn limit(capabilities: CapabilitySet, calls: KeeperCalls, files: &Files) {
 }
 
 /// Gives up all other calls of the system.
-fn only(calls: KeeperCalls) {
+fn restrict_calls(calls: KeeperCalls) {
     calls.restrict_thread().unwrap_or_else(|error| fail(&*error));
 }
 

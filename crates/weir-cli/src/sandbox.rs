@@ -3,8 +3,8 @@
 //! the mechanisms:
 //!
 //! * Another user, and no capabilities. Sockets and rings stay open, and nothing is opened again. Filters are
-//!   loaded into the kernel by another process, which sees neither packets nor clients ([`keeper`]); it also
-//!   opens the files of a worker that root has started, for runs over files, too.
+//!   loaded into the kernel by another process, which parses neither packets nor what clients send
+//!   ([`keeper`]); it also opens the files of a worker that root has started, for runs over files, too.
 //! * `no_new_privs`: a program that the process starts gets no more rights than the process has.
 //! * Landlock: files can be created and changed only in the directories of outputs, and read only there, in
 //!   those of the captures, and among the files of the system that every program may read.
@@ -18,6 +18,7 @@ use crate::keeper::{self, Opened};
 use crate::terminal;
 use nix::unistd::{Group, User};
 use rustix::process::geteuid;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,8 @@ use weir::io::ring::recorders;
 use weir::io::tcp::Endpoint;
 use weir::link::{Loader, dpdk};
 use weir::sandbox::{
-    Calls, CapabilitySet, Error, Files, Gid, Limits, Missing, Opener, Sockets, Uid, has_user, is_by_process,
+    Calls, CapabilitySet, Error, Files, Gid, Grants, Limits, Missing, Opener, Sockets, Uid, has_user,
+    is_by_process,
 };
 use weir_guard::owner;
 use weir_questions::Input;
@@ -48,12 +50,11 @@ const NOBODY: u32 = 65_534;
 /// Files and connections that a run opens after it is restricted.
 #[derive(Debug, Default)]
 pub struct Needs {
-    /// Directories, and files that are no regular ones, that are written.
-    write: Vec<PathBuf>,
-    /// Files and directories that are only read.
-    read: Vec<PathBuf>,
-    /// Where files without a name are made.
-    temporary: Option<PathBuf>,
+    /// Files and folders, by what is done with them.
+    grants: Grants,
+    /// Folders of files that were named: what is beside such a file is read, too, as far as the worker's user
+    /// may.
+    beside: Vec<PathBuf>,
     /// Connections are made or accepted.
     has_network: bool,
     /// A script has the rights of the process, without its capabilities.
@@ -63,56 +64,96 @@ pub struct Needs {
 impl Needs {
     /// What the questions of a run and its control socket need.
     pub fn of(input: &Input, specs: &[QuestionSpec], socket: Option<&Path>) -> Self {
-        let mut write = input.write_to.clone();
-        let mut has_network = socket.is_some() || input.metrics.is_some() || input.otlp.is_some();
+        let mut needs = Self {
+            has_network: socket.is_some() || input.metrics.is_some() || input.otlp.is_some(),
+            is_trusting: specs.iter().any(|spec| spec.trust),
+            ..Self::default()
+        };
+        needs.grants.output_folders.clone_from(&input.write_to);
+        needs.grants.folders.clone_from(&input.read_from);
         for spec in specs {
-            has_network |= spec.output.as_deref().is_some_and(place::is_remote);
+            needs.reads_question(spec);
+            needs.has_network |= spec.output.as_deref().is_some_and(place::is_remote);
             let output = spec.output.as_deref().filter(|path| !place::is_remote(path));
-            // A descriptor that a shell has opened.
-            write.extend(output.filter(|path| is_by_process(path)).map(Path::to_path_buf));
-            // A link leads to another directory.
-            let output = output.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf()));
-            write.extend(output.map(|path| match place::is_special(&path) {
-                true => path,
-                false => directory_of(&path),
-            }));
+            output.into_iter().for_each(|path| needs.writes(path));
             let files = spec.files.iter().filter(|directory| directory.as_os_str() != "-");
-            write.extend(files.chain(&spec.extract).chain(&spec.spool).cloned());
+            needs.writes_in(files.chain(&spec.extract).chain(&spec.spool).cloned());
         }
         // Rows that are sorted may need more than memory, also those of questions that come later.
-        let temporary = Some(std::env::temp_dir()).filter(|directory| directory.is_dir());
-        write.extend(socket.map(directory_of));
-        let mut read = input.read_from.clone();
+        needs.grants.temporary = Some(std::env::temp_dir()).filter(|directory| directory.is_dir());
+        needs.removes(socket);
         for name in input.read.iter().map(Path::new) {
             if Endpoint::is_named(name) {
-                has_network = true;
-                read.extend(spool_of(name));
+                needs.has_network = true;
+                needs.grants.folders.extend(spool_of(name));
             } else {
+                needs.grants.files.push(name.to_path_buf());
                 // Another file takes the place of one that is followed.
-                match input.follow {
-                    true => read.extend(directories_of(name)),
-                    false => read.push(name.to_path_buf()),
-                }
+                needs.beside.extend(input.follow.then(|| directory_of(name)));
             }
         }
-        read.extend(specs.iter().flat_map(files_of_question));
         // Questions that come later are compiled with the same stacks.
         let stacks = input.stack.iter().map(Path::new).filter(|path| path.is_file());
-        read.extend(stacks.flat_map(directories_of));
+        stacks.for_each(|stack| needs.reads(stack));
         // Of libraries that are loaded where they are there: nDPI, Vectorscan.
-        read.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
-        let is_trusting = specs.iter().any(|spec| spec.trust);
-        Self { write, read, temporary, has_network, is_trusting }
+        let libraries = std::env::var_os("LD_LIBRARY_PATH");
+        // An empty part would be the directory of the process.
+        let libraries = libraries.iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute());
+        needs.beside.extend(libraries);
+        let outputs = specs.iter().filter_map(|spec| spec.output.as_deref());
+        let mut peers = outputs.chain(input.read.iter().map(Path::new));
+        needs.grants.makes_sockets = peers.any(is_of_user);
+        needs
     }
 
-    /// Also lets the run write here.
-    pub fn writes(&mut self, places: impl IntoIterator<Item = PathBuf>) {
-        self.write.extend(places);
+    /// The files that a question reads, also those that it reads again when it is reloaded.
+    fn reads_question(&mut self, spec: &QuestionSpec) {
+        let single = [&spec.variables, &spec.classes, &spec.tunings, &spec.script].into_iter().flatten();
+        let lists = spec.rules.iter().chain(&spec.names).map(Path::new);
+        let files = lists.chain(single.chain(&spec.pattern_files).map(PathBuf::as_path));
+        for path in files.filter(|path| path.exists()) {
+            match path.is_dir() {
+                true => {
+                    self.grants.folders.push(path.to_path_buf());
+                    self.grants.files.extend(targets_in(path));
+                }
+                false => self.reads(path),
+            }
+        }
     }
 
-    /// Also lets the run read what is beside this file: an editor writes another one in its place.
-    pub fn reads_beside(&mut self, file: &Path) {
-        self.read.extend(directories_of(file));
+    /// Also lets the run read this file, what takes its place, and what is beside it.
+    pub fn reads(&mut self, file: &Path) {
+        self.grants.files.push(file.to_path_buf());
+        self.beside.extend(directories_of(file));
+    }
+
+    /// Also lets the run write this output.
+    pub fn writes(&mut self, output: &Path) {
+        let Grants { output_folders, sinks, outputs, .. } = &mut self.grants;
+        let to = match place::is_directory(output) {
+            true => output_folders,
+            false if is_by_process(output) || place::is_special(output) => sinks,
+            false => outputs,
+        };
+        to.push(output.to_path_buf());
+    }
+
+    /// Also lets the run write in these folders.
+    pub fn writes_in(&mut self, folders: impl IntoIterator<Item = PathBuf>) {
+        self.grants.output_folders.extend(folders);
+    }
+
+    /// Questions may come later: new files are made beside the outputs and the control socket.
+    pub fn grows(&mut self, socket: Option<&Path>) {
+        let folders = self.grants.outputs.iter().map(PathBuf::as_path).chain(socket).map(directory_of);
+        let folders: Vec<PathBuf> = folders.collect();
+        self.grants.growing.extend(folders);
+    }
+
+    /// Also lets the run remove this socket at its end.
+    pub fn removes(&mut self, socket: Option<&Path>) {
+        self.grants.removed.extend(socket.map(Path::to_path_buf));
     }
 
     /// Also lets the run make and accept connections.
@@ -122,29 +163,37 @@ impl Needs {
 
     /// What a keeper opens.
     fn opened(&self) -> Result<Opened, Failure> {
-        let folders = Files { read: self.read.clone(), write: self.places() };
-        let opener = Opener::new(&folders, self.temporary.clone(), self.has_network).map_err(Failure::new)?;
-        Ok(Opened { opener, files: self.files() })
+        let opener = Opener::new(&self.grants).map_err(Failure::new)?;
+        Ok(Opened { opener, files: self.grants.files() })
     }
 
-    /// The places to write.
-    fn places(&self) -> Vec<PathBuf> {
-        // Directories that do not exist yet are created in the nearest one that does.
-        let there = |path: &PathBuf| {
-            let path = std::path::absolute(path).ok()?;
-            path.ancestors().find(|path| path.exists()).map(Path::to_path_buf)
-        };
-        let mut places: Vec<PathBuf> = self.write.iter().filter_map(there).collect();
-        places.sort();
-        places.dedup();
-        places
+    /// What may be written if a keeper opens the files, for messages.
+    fn written(&self) -> Vec<PathBuf> {
+        let Grants { outputs, output_folders, growing, sinks, .. } = &self.grants;
+        let outputs = outputs.iter().map(|output| output.with_extension("*"));
+        let growing = growing.iter().map(|folder| folder.join("(new files)"));
+        outputs.chain(output_folders.iter().cloned()).chain(growing).chain(sinks.iter().cloned()).collect()
     }
 
     /// All files, for a process that opens them itself.
     fn files(&self) -> Files {
-        let mut write = self.places();
-        write.extend(self.temporary.clone());
-        Files { read: self.read.clone(), write }
+        let Grants { files, folders, .. } = &self.grants;
+        let read = [files.as_slice(), folders, &self.beside].concat();
+        let mut write = self.grants.files().write;
+        write.sort();
+        write.dedup();
+        Files { read, write }
+    }
+}
+
+/// Whether the other end may ask whose this end is: packets over TCP on this machine, where another Weir
+/// admits only its own user. All others get a socket of the worker's user.
+fn is_of_user(name: &Path) -> bool {
+    match Endpoint::of(name) {
+        Some(Ok(Endpoint::Connect { host, .. })) => {
+            host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        }
+        _ => false,
     }
 }
 
@@ -153,18 +202,6 @@ impl Needs {
 fn spool_of(name: &Path) -> Option<PathBuf> {
     let Some(Ok(Endpoint::Recorder(name))) = Endpoint::of(name) else { return None };
     recorders::find_early(&name)
-}
-
-/// The directories of the files that a question reads, also those that it reads again when it is reloaded.
-fn files_of_question(spec: &QuestionSpec) -> Vec<PathBuf> {
-    let single = [&spec.variables, &spec.classes, &spec.tunings, &spec.script].into_iter().flatten();
-    let lists = spec.rules.iter().chain(&spec.names).map(Path::new);
-    let files = lists.chain(single.chain(&spec.pattern_files).map(PathBuf::as_path));
-    let places = |path: &Path| match path.is_dir() {
-        true => [path.to_path_buf()].into_iter().chain(targets_in(path)).collect(),
-        false => directories_of(path),
-    };
-    files.filter(|path| path.exists()).flat_map(places).collect()
 }
 
 /// The files to which links in a directory lead.
@@ -290,26 +327,29 @@ pub fn enter(input: &Input, needs: &Needs, loader: &Loader) -> Result<(), Failur
             Some(keeper::divide(loader, of_loader(input), opened)?)
         }
     };
-    let limits = match &keeper {
-        Some(kept) if kept.opens_files => {
+    let mut written = files.write;
+    let limits = match keeper.as_ref().map(|kept| &kept.opens_files) {
+        Some(Ok(())) => {
+            written = needs.written();
             owner::keep();
             let user = ids.unwrap_or(*STRANGER);
-            let (user, files) = (Some(user), Some(Files::default()));
+            // What only root reads is opened by the keeper.
+            let (user, files) = (Some(user), Some(Files { read: needs.beside.clone(), write: vec![] }));
             Limits { user, files, capabilities: of_tables, ..limits }
         }
-        _ => {
-            if is_served {
-                report("this kernel passes no calls to another process: files are opened by this one");
+        kept => {
+            if let (true, Some(Err(why))) = (is_served, kept) {
+                report(&format!("{why}: files are opened by the process that parses packets"));
             }
             limits
         }
     };
     match limits.enter().map_err(unrestricted)? {
-        None => set_writable(&files.write),
+        None => set_writable(&written),
         Some(missing) => {
             report(&missing.to_string());
             if missing == Missing::Some {
-                set_writable(&files.write);
+                set_writable(&written);
             }
         }
     }

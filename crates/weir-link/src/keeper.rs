@@ -1,6 +1,6 @@
-//! The process that keeps the rights to load filters, and how a worker asks it: each place has some sockets,
-//! and at the other end of each is a thread of the keeper. The kernel may check a filter for a second, and a
-//! filter of newer questions does not wait for one of older questions.
+//! What keeps the rights to load filters for another process, and how that process, the worker, asks: each
+//! place has some sockets, and at the other end of each is a thread of the keeper. The kernel may check a
+//! filter for a second, and a filter of newer questions does not wait for one of older questions.
 //!
 //! The worker parses hostile bytes, so the keeper believes nothing. It accepts two requests: a table of
 //! connections, and a filter, whose part it [checks](crate::proof) and puts into the program of the place by
@@ -42,9 +42,10 @@ const SOCKETS: usize = 3;
 /// Tables that the keeper remembers: the current one of all interfaces, and the next one.
 const TABLES_MAX: usize = 4;
 /// Requests of a place that are answered at once, and those for each second after that: each has memory of
-/// the kernel.
+/// the kernel. A table counts as one more for each of these bytes that it may grow to.
 const REQUESTS_AT_ONCE: u32 = 256;
 const REQUESTS_PER_S: f64 = 16.0;
+const TABLE_BYTES: f64 = 1_048_576.0;
 /// Bytes of a message at most.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
@@ -162,8 +163,8 @@ impl Keeper {
                 let serve = move || {
                     enter();
                     // Until the worker has closed its end, or has sent no request.
-                    while answer(&place, &tables, &socket).is_ok() {
-                        budget.lock().unwrap_or_else(PoisonError::into_inner).spend();
+                    while let Ok(requests) = answer(&place, &tables, &socket) {
+                        budget.lock().unwrap_or_else(PoisonError::into_inner).spend(requests);
                     }
                 };
                 threads.push(std::thread::Builder::new().name("weir-keeper".into()).spawn(serve)?);
@@ -173,13 +174,14 @@ impl Keeper {
     }
 }
 
-/// Answers a request.
+/// Answers a request. Returns as how many requests this one counts.
 ///
 /// # Errors
 /// If the worker has closed its end, or sends no request.
-fn answer(place: &Place, tables: &Tables, mut socket: &UnixStream) -> io::Result<()> {
+fn answer(place: &Place, tables: &Tables, mut socket: &UnixStream) -> io::Result<f64> {
     let mut header = [0; 16];
     socket.read_exact(&mut header)?;
+    let mut counts_as = 1.0;
     let answered = match numbers(&header) {
         [FILTER, table, count, 0] if count as usize <= KernelFilter::INSTRUCTIONS_MAX => {
             let mut bytes = vec![0; count as usize * INSTRUCTION_BYTES];
@@ -189,7 +191,12 @@ fn answer(place: &Place, tables: &Tables, mut socket: &UnixStream) -> io::Result
             load(place, tables, table, &part).map(|program| (Made::Program(program), 0))
         }
         [TABLE, key_words, entry_words, entries] => {
-            tables.make([key_words, entry_words, entries]).map(|table| (Made::Table(table.map), table.number))
+            let words = f64::from(key_words) + f64::from(entry_words);
+            let made = tables.make([key_words, entry_words, entries]);
+            made.map(|table| {
+                counts_as += 8.0 * words * f64::from(entries) / TABLE_BYTES;
+                (Made::Table(table.map), table.number)
+            })
         }
         _ => return Err(io::ErrorKind::InvalidData.into()),
     };
@@ -203,7 +210,8 @@ fn answer(place: &Place, tables: &Tables, mut socket: &UnixStream) -> io::Result
     };
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
     sockets::send(socket, &bytes, made.as_ref().map(Made::descriptor))?;
-    socket.write_all(message.as_bytes())
+    socket.write_all(message.as_bytes())?;
+    Ok(counts_as)
 }
 
 /// How many requests may be answered now.
@@ -217,11 +225,11 @@ impl Budget {
         Self { left: f64::from(REQUESTS_AT_ONCE), since: Instant::now() }
     }
 
-    /// A request was answered. Waits until another one may be.
-    fn spend(&mut self) {
+    /// What counts as this many requests was answered. Waits until another one may be.
+    fn spend(&mut self, requests: f64) {
         let earned = self.since.elapsed().as_secs_f64() * REQUESTS_PER_S;
         self.since = Instant::now();
-        self.left = (self.left + earned - 1.0).min(f64::from(REQUESTS_AT_ONCE));
+        self.left = (self.left + earned - requests).min(f64::from(REQUESTS_AT_ONCE));
         if self.left < 1.0 {
             std::thread::sleep(Duration::from_secs_f64((1.0 - self.left) / REQUESTS_PER_S));
         }

@@ -2,7 +2,7 @@
 //!
 //! Rights are needed for programs and for tables, which new questions need at any time. A process that parses
 //! hostile bytes should not have rights. So it divides once its sockets are open: the keeper keeps the rights
-//! and sees no packet, the worker has none and asks the keeper.
+//! and parses no packet, the worker has none and asks the keeper.
 
 use crate::bpf::Program;
 use crate::flow_map::FlowMap;

@@ -231,12 +231,21 @@ pub(crate) fn check(
     if part.len() > KernelFilter::INSTRUCTIONS_MAX {
         return Err(format!("{} instructions are too many", part.len()));
     }
-    let mut check =
-        Check { part, key_words, jumped: vec![None; part.len() + 1], inner: vec![false; part.len()] };
+    let mut check = Check {
+        part,
+        key_words,
+        jumped: vec![None; part.len() + 1],
+        inner: vec![false; part.len()],
+        reached: vec![false; part.len()],
+    };
     // What is known at the start of a loop depends on its end.
     for _ in 0..PASSES_MAX {
         if !check.pass(Values::at_start(is_interface))? {
-            return Ok(());
+            // The kernel may find a way to an instruction that was not checked.
+            return match check.reached.iter().position(|is_reached| !is_reached) {
+                Some(at) => Err(format!("nothing leads to instruction {at}")),
+                None => Ok(()),
+            };
         }
     }
     Err("the filter has too many loops".to_string())
@@ -249,6 +258,8 @@ struct Check<'a> {
     jumped: Vec<Option<Box<Values>>>,
     /// The second halves of numbers: a jump there would find another instruction.
     inner: Vec<bool>,
+    /// Instructions to which something leads.
+    reached: Vec<bool>,
 }
 
 impl Check<'_> {
@@ -272,6 +283,7 @@ impl Check<'_> {
             if one.code == LOAD_NUMBER {
                 let upper = self.part.get(at + 1).copied();
                 load_number(values, one, upper, self.key_words).ok_or_else(refused)?;
+                self.reached[at] = true;
                 at += 1;
                 self.inner[at] = true;
             } else if one.code == JUMP || is_condition {
@@ -296,6 +308,7 @@ impl Check<'_> {
             } else {
                 values.step(one, self.key_words).ok_or_else(refused)?;
             }
+            self.reached[at] = true;
             at += 1;
         }
         let wrong =
@@ -424,5 +437,8 @@ mod tests {
         let number = [one(LOAD_NUMBER, 0, 0, 0, 1), one(0, 0, 0, 0, 0)];
         let into = [&[one(JUMP | 0x10, 6, 0, 1, 60)][..], &number].concat();
         assert!(check(&into, true, None).is_err());
+        // Nor is an instruction accepted that only the kernel may find a way to.
+        let beside = [one(JUMP, 0, 0, 1, 0), one(CALL, 0, 0, 0, 6), verdict()];
+        assert!(check(&beside, true, None).is_err_and(|why| why.contains("leads")));
     }
 }

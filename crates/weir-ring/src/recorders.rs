@@ -214,10 +214,12 @@ pub struct Found {
 static EARLY: Mutex<Vec<(String, io::Result<Found>)>> = Mutex::new(vec![]);
 
 /// Finds a recorder for a later [`find`], which may run as a user whom the recorder does not answer. Returns
-/// the directory of its spool, if it was found and has one.
+/// the directory of its spool, if it was found and has one. What answers for the recorder may have been taken
+/// over: the directory is that of a spool of this user.
 pub fn find_early(name: &str) -> Option<PathBuf> {
     let found = ask(name);
     let spool = found.as_ref().ok().and_then(|found| found.spool.as_ref());
+    let spool = spool.filter(|spool| spool.is_of(owner::number()));
     let spool = spool.map(|spool| spool.directory().to_path_buf());
     EARLY.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_string(), found));
     spool

@@ -488,6 +488,12 @@ impl SpoolFiles {
         &self.directory
     }
 
+    /// Whether a recorder of this user has made the directory a spool.
+    pub(crate) fn is_of(&self, user: u32) -> bool {
+        let lock = fs::symlink_metadata(self.directory.join(LOCK));
+        lock.is_ok_and(|lock| lock.is_file() && lock.uid() == user)
+    }
+
     /// All complete segments in files that were written at this time or later, nanoseconds since 1970.
     pub(crate) fn pieces(&mut self, from: i64) -> io::Result<Vec<Piece>> {
         let is_later = |about: &fs::Metadata| {

@@ -68,7 +68,6 @@ const PLAIN: &[i64] = &[
     c::SYS_getsid,
     c::SYS_gettid,
     c::SYS_getuid,
-    c::SYS_prctl,
     c::SYS_seccomp,
     c::SYS_sysinfo,
     c::SYS_times,
@@ -219,6 +218,11 @@ const REQUESTS: &[u64] = &[
     SIOCETHTOOL,
 ];
 
+/// Options of a thread: its name, that it gets no new rights, names of memory. Never that its parent's end is
+/// no longer its own (PR_SET_PDEATHSIG), or that others see its memory (PR_SET_DUMPABLE, PR_SET_PTRACER).
+const OPTIONS: [c::c_int; 5] =
+    [c::PR_GET_NAME, c::PR_SET_NAME, c::PR_GET_NO_NEW_PRIVS, c::PR_SET_NO_NEW_PRIVS, c::PR_SET_VMA];
+
 /// asm-generic/fcntl.h.
 const F_SETOWN_EX: c::c_int = 15;
 
@@ -288,6 +292,9 @@ impl Calls {
     fn rules(&self) -> Made<Rules> {
         let mut rules: Rules = PLAIN.iter().chain(OLDER).map(|&call| (call, vec![])).collect();
         let one = |condition| -> Made<SeccompRule> { Ok(SeccompRule::new(vec![condition])?) };
+        let options =
+            OPTIONS.iter().map(|option| one(condition(0, Is::Eq, u64::from(option.unsigned_abs()))?));
+        rules.insert(c::SYS_prctl, options.collect::<Made<_>>()?);
         // Threads, no processes.
         let thread = u64::from(c::CLONE_THREAD.unsigned_abs());
         rules.insert(c::SYS_clone, vec![one(condition(0, Is::MaskedEq(thread), thread)?)?]);
@@ -302,10 +309,18 @@ impl Calls {
         // could write the file or take over the rights of its owner.
         let risky = u64::from(c::S_ISUID | c::S_ISGID | c::S_ISVTX | c::S_IWOTH);
         rules.insert(c::SYS_fchmod, vec![one(condition(1, Is::MaskedEq(risky), 0)?)?]);
-        // A socket that sees packets does not let another interface receive all packets of its link.
-        let [packet, member] = [c::SOL_PACKET, c::PACKET_ADD_MEMBERSHIP].map(|number| number as u64);
-        let others = vec![one(condition(1, Is::Ne, packet)?)?, one(condition(2, Is::Ne, member)?)?];
-        rules.insert(c::SYS_setsockopt, others);
+        // A socket that sees packets does not let another interface receive all packets of its link, and no
+        // socket shares the port of another process of the same user.
+        let unlike =
+            |argument, number: c::c_int| condition(argument, Is::Ne, u64::from(number.unsigned_abs()));
+        let of_packets = [(1, c::SOL_PACKET), (2, c::PACKET_ADD_MEMBERSHIP)];
+        let of_sharing = [(1, c::SOL_SOCKET), (2, c::SO_REUSEPORT)];
+        let both = of_packets.iter().flat_map(|one| of_sharing.iter().map(move |other| [*one, *other]));
+        let both = both.map(|pair| {
+            let unlike = pair.map(|(argument, number)| unlike(argument, number));
+            Ok(SeccompRule::new(unlike.into_iter().collect::<Made<_>>()?)?)
+        });
+        rules.insert(c::SYS_setsockopt, both.collect::<Made<_>>()?);
         let requests = REQUESTS.iter().map(|request| one(condition(1, Is::Eq, *request)?));
         rules.insert(c::SYS_ioctl, requests.collect::<Made<_>>()?);
         let mut sockets = vec![];
@@ -373,6 +388,7 @@ const OF_KEEPER: &[i64] = &[
 /// Further calls of a thread that opens files for another process. The thread changes files only beneath
 /// directories that it has open, and reads and writes the memory of the other process.
 const OF_OPENER: &[i64] = &[
+    c::SYS_fstat,
     c::SYS_fstatfs,
     c::SYS_linkat,
     c::SYS_mkdirat,
@@ -466,7 +482,8 @@ fn of_own_process() -> Made<Rules> {
     rules.insert(c::SYS_tgkill, one(condition(0, Is::Eq, own)?)?);
     rules.insert(c::SYS_prlimit64, one(condition(0, Is::Eq, 0)?)?);
     rules.insert(c::SYS_sched_setaffinity, one(condition(0, Is::Eq, 0)?)?);
-    rules.insert(c::SYS_setpriority, one(condition(1, Is::Eq, 0)?)?);
+    let [process, of_process] = [0, 1].map(|argument| condition(argument, Is::Eq, 0));
+    rules.insert(c::SYS_setpriority, vec![SeccompRule::new(vec![process?, of_process?])?]);
     // No signals about descriptors.
     let others = [c::F_SETOWN, F_SETOWN_EX].map(|command| u64::from(command.unsigned_abs()));
     let others = others.iter().map(|command| condition(1, Is::Ne, *command)).collect::<Made<_>>()?;

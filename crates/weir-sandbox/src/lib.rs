@@ -26,6 +26,7 @@
 mod calls;
 mod division;
 mod files;
+mod grants;
 mod opener;
 mod rights;
 mod stopped;
@@ -33,7 +34,8 @@ mod stopped;
 pub use calls::{Calls, KeeperCalls, Sockets};
 pub use division::{Side, accept_signals, close_to_others, divide, watch};
 pub use files::{Files, Missing, SYSTEM_FILES};
-pub use opener::{OPENER_CAPABILITIES, Opener, ask_opener, is_by_process};
+pub use grants::{Grants, is_by_process};
+pub use opener::{OPENER_CAPABILITIES, Opener, ask_opener};
 pub use rights::{forbid_new_rights, has_free_maps, has_user, of_newer_kernels};
 pub use rustix::process::{Gid, Pid, Uid, WaitStatus, getpid};
 pub use rustix::thread::CapabilitySet;

@@ -9,24 +9,26 @@
 //! If the worker needs the network, its sockets are made here, too: their owner, whom the other ends on this
 //! machine ask for, is then the user of this side.
 
+use crate::KeeperCalls;
+use crate::grants::{Grant, Granted, Grants, Use, Want, is_by_process};
 use crate::stopped::{Answer, Call, Stop, Stopped, description, stop};
-use crate::{Files, KeeperCalls};
 use libc as c;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use rustix::thread::CapabilitySet;
-use std::ffi::{OsStr, OsString};
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_guard::sockets;
 
 /// Calls that name files and that are stopped, in today's form.
@@ -80,14 +82,20 @@ const HERE: u64 = c::AT_FDCWD as u64;
 /// A link is not followed, as an argument.
 const NO_FOLLOW: u64 = c::AT_SYMLINK_NOFOLLOW as u64;
 
-/// Threads that answer: a pipe that is opened waits in one of them for its other end.
+/// Threads that answer, besides one for each pipe that was named.
 const THREADS: usize = 8;
+/// Such pipes at most.
+const PIPES_MAX: usize = 256;
 /// Bytes of a name at most (linux/limits.h).
 const NAME_BYTES_MAX: usize = 4096;
+/// Names in folders that grow that are remembered.
+const MADE_MAX: usize = 1 << 16;
 /// Links that are followed to another folder.
 const LINKS_MAX: usize = 8;
-/// Bits of new files: as those that a worker may give a file that it has open.
-const MODE: u64 = 0o775;
+/// Bits of new folders, and of new files: nobody but the owner and the group gets a right to write, and no
+/// output is a program.
+const FOLDER_MODE: u64 = 0o775;
+const FILE_MODE: u64 = 0o664;
 /// Flags that a worker may state.
 const FLAGS: OFlags = OFlags::ACCMODE
     .union(OFlags::APPEND)
@@ -106,38 +114,25 @@ const FLAGS: OFlags = OFlags::ACCMODE
 /// The side that opens files.
 #[derive(Debug)]
 pub struct Opener {
-    folders: Vec<Folder>,
+    grants: Vec<Grant>,
     /// The worker's sockets of IP are made here.
     makes_sockets: bool,
     /// Descriptors that both sides have from the start, with their numbers.
     inherited: Vec<(String, OwnedFd)>,
+    /// Named pipes among the files: a pipe that is opened waits in a thread for its other end.
+    pipes: usize,
     /// The directory in which names begin.
     here: PathBuf,
+    /// What the worker has made in folders that grow.
+    made: Mutex<HashSet<PathBuf>>,
 }
 
-/// A directory, or a file in it.
-#[derive(Debug)]
-struct Folder {
-    path: PathBuf,
+/// The directory of a file, and its name there.
+struct Place {
     directory: OwnedFd,
-    /// The name of the only file.
-    only: Option<OsString>,
-    uses: Use,
-}
-
-/// What a worker may do in a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Use {
-    /// Make files without a name, which end with it.
-    Temporary,
-    Read,
-    Write,
-}
-
-/// The name of a file, beneath its folder.
-struct Place<'a> {
-    folder: &'a Folder,
-    beneath: PathBuf,
+    name: OsString,
+    /// The absolute name, in a folder that grows.
+    growing: Option<PathBuf>,
 }
 
 /// What a call asks about a file.
@@ -158,20 +153,35 @@ type Done<T> = rustix::io::Result<T>;
 pub const OPENER_CAPABILITIES: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER);
 
 /// Stops the calls of this thread that name files, and of those that it starts from now on, and passes them
-/// to an [`Opener`] at the other end of the socket. The thread has given up new rights. `false`: the kernel
-/// is too old, or another process answers calls of this one already; the opener learns of that, too.
+/// to an [`Opener`] at the other end of the socket. The thread has given up new rights. The inner result says
+/// why no calls are stopped: the kernel is too old or lets no process see the memory of another one, or
+/// another process answers calls of this one already. The opener learns of that, too.
 ///
 /// # Errors
 /// If the other end is closed.
-pub fn ask_opener(socket: &UnixStream) -> io::Result<bool> {
+pub fn ask_opener(socket: &UnixStream) -> io::Result<Result<(), String>> {
     // The opener has the worker's memory open: it could not open it once the worker is another user.
-    sockets::receive(socket, &mut [0])?;
+    let mut has_memory = [0];
+    let (received, _) = sockets::receive(socket, &mut has_memory)?;
+    if received == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process that opens files has ended"));
+    }
+    if has_memory == [0] {
+        return Ok(Err("this system lets no process see the memory of another one (ptrace)".into()));
+    }
     let older = OLDER.iter().map(|older| Stop { call: older.number, unless: unserved(older.number) });
     let today = STOPPED.iter().map(|&call| Stop { call, unless: unserved(call) });
     let all: Vec<Stop> = today.chain(older).collect();
-    let stopped = if crate::rights::is_linux([5, 14]) { stop(&all).ok() } else { None };
-    sockets::send(socket, &[0], stopped.as_ref().map(Stopped::descriptor))?;
-    Ok(stopped.is_some())
+    // A signal would carry a call out twice before Linux 5.19.
+    let stopped = match crate::rights::is_linux([5, 19]) {
+        true => stop(&all).map_err(|error| match error.raw_os_error() {
+            Some(c::EBUSY) => "another process answers calls of this one already".to_string(),
+            _ => error.to_string(),
+        }),
+        false => Err("before Linux 5.19, calls are not passed to another process".to_string()),
+    };
+    sockets::send(socket, &[0], stopped.as_ref().ok().map(Stopped::descriptor))?;
+    Ok(stopped.map(drop))
 }
 
 /// What marks a call that is not served: an argument, and its bits. A descriptor needs no name, one that only
@@ -189,28 +199,31 @@ fn unserved(call: i64) -> Option<(u8, u32)> {
 }
 
 impl Opener {
-    /// Opens the folders. In the `temporary` one, a worker can make files that have no name. With
-    /// `makes_sockets`, its sockets of TCP and UDP are made here.
+    /// Opens the folders.
     ///
     /// # Errors
     /// If the process has no directory.
-    pub fn new(files: &Files, temporary: Option<PathBuf>, makes_sockets: bool) -> io::Result<Self> {
+    pub fn new(grants: &Grants) -> io::Result<Self> {
         let here = std::env::current_dir()?;
-        let temporary: Vec<_> = temporary.into_iter().collect();
-        let (mut folders, mut inherited) = (vec![], standard_descriptors()?);
-        for (paths, uses) in
-            [(&files.read, Use::Read), (&files.write, Use::Write), (&temporary, Use::Temporary)]
-        {
-            for path in paths {
-                let path = normal(&here.join(path));
-                inherited.extend(inherit(&path));
-                let target = path.canonicalize().ok();
-                let all = [Some(&path), target.as_ref().filter(|target| **target != path)];
-                // A folder that cannot be opened is closed to the worker, too.
-                folders.extend(all.into_iter().flatten().filter_map(|path| Folder::open(path, uses)));
-            }
+        let (mut all, mut inherited) = (vec![], standard_descriptors()?);
+        let mut pipes = 0;
+        for (path, allowed, extent) in grants.all() {
+            let path = normal(&here.join(path));
+            inherited.extend(inherit(&path));
+            let is_pipe = path.metadata().is_ok_and(|about| about.file_type().is_fifo());
+            pipes += usize::from(is_pipe && number_of(&path).is_none());
+            let target = path.canonicalize().ok();
+            let names = [Some(&path), target.as_ref().filter(|target| **target != path)];
+            all.extend(names.into_iter().flatten().filter_map(|path| Grant::open(path, allowed, extent)));
         }
-        Ok(Self { folders, makes_sockets, inherited, here })
+        Ok(Self {
+            grants: all,
+            makes_sockets: grants.makes_sockets,
+            inherited,
+            pipes,
+            here,
+            made: Mutex::default(),
+        })
     }
 
     /// The calls that the opener makes.
@@ -232,9 +245,14 @@ impl Opener {
         restrict: impl Fn() + Clone + Send + 'static,
     ) -> io::Result<()> {
         let memory = format!("/proc/{}/mem", worker.as_raw_pid());
-        let memory = Arc::new(File::options().read(true).write(true).open(memory)?);
-        sockets::send(socket, &[0], None)?;
+        let Ok(memory) = File::options().read(true).write(true).open(memory) else {
+            // By the rules for ptrace(2): Yama, SELinux.
+            return sockets::send(socket, &[0], None);
+        };
+        let memory = Arc::new(memory);
+        sockets::send(socket, &[1], None)?;
         let (_, Some(stopped)) = sockets::receive(socket, &mut [0])? else { return Ok(()) };
+        let threads = THREADS + self.pipes.min(PIPES_MAX);
         let (stopped, this) = (Arc::new(Stopped::of(stopped)), Arc::new(self));
         let answer = move || {
             restrict();
@@ -247,7 +265,7 @@ impl Opener {
         let first = move || {
             limit();
             // Where the system makes fewer threads, fewer calls are answered at a time.
-            for _ in 1..THREADS {
+            for _ in 1..threads {
                 let _ = thread().spawn(answer.clone());
             }
             answer();
@@ -295,33 +313,37 @@ impl Opener {
                 let Some(path) = file(from, name)? else { return Ok(Answer::Native) };
                 let Some(_there) = self.look(&path, OFlags::empty())? else { return Ok(Answer::Native) };
                 let writes = third & c::W_OK as u64 != 0;
-                let may = !writes || self.place(&path).is_some_and(|place| place.folder.uses == Use::Write);
+                let file = self.granted(&path, Want::Write);
+                let may = !writes || file.is_some_and(|file| !file.is_of_maker() || self.is_made(&path));
                 if may { Ok(Answer::Number(0)) } else { Err(Errno::ACCESS) }
             }
-            c::SYS_mkdirat => self.change(file(from, name)?, |directory, name| {
-                rustix::fs::mkdirat(directory, name, Mode::from_raw_mode((third & MODE) as u32))
-            }),
-            c::SYS_unlinkat => self.change(file(from, name)?, |directory, name| {
+            c::SYS_mkdirat => {
+                let Some(path) = file(from, name)? else { return Ok(Answer::Native) };
+                let Some(new) = self.place(&path, Want::MakeFolder)? else { return Ok(Answer::Native) };
+                self.check_new(new.growing.as_deref())?;
+                let mode = Mode::from_raw_mode((third & FOLDER_MODE) as u32);
+                rustix::fs::mkdirat(new.directory, new.name, mode)?;
+                self.made().extend(new.growing);
+                Ok(Answer::Number(0))
+            }
+            c::SYS_unlinkat => {
+                let Some(path) = file(from, name)? else { return Ok(Answer::Native) };
+                let Some(old) = self.place(&path, Want::Remove)? else { return Ok(Answer::Native) };
+                self.check_old(old.growing.as_deref())?;
                 let of_directory = third & c::AT_REMOVEDIR as u64 != 0;
                 let flags = if of_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-                rustix::fs::unlinkat(directory, name, flags)
-            }),
+                rustix::fs::unlinkat(old.directory, old.name, flags)?;
+                self.made().retain(|path| Some(path) != old.growing.as_ref());
+                Ok(Answer::Number(0))
+            }
             c::SYS_renameat | c::SYS_renameat2 | c::SYS_linkat => {
                 let (Some(old), Some(new)) = (file(from, name)?, file(third, fourth)?) else {
                     return Ok(Answer::Native);
                 };
-                let flags = if number == c::SYS_renameat { 0 } else { arguments[4] };
-                let (old, new) = (self.changed(&old)?, self.changed(&new)?);
-                let (Some(old), Some(new)) = (old, new) else { return Ok(Answer::Native) };
-                let ((from, old), (to, new)) = (old.parent()?, new.parent()?);
-                match number {
-                    c::SYS_linkat if flags == 0 => rustix::fs::linkat(from, old, to, new, AtFlags::empty())?,
-                    c::SYS_linkat => return Err(Errno::INVAL),
-                    _ => {
-                        let flags = RenameFlags::from_bits_retain(flags as u32);
-                        rustix::fs::renameat_with(from, old, to, new, flags)?;
-                    }
-                }
+                let flags = if number == c::SYS_renameat { 0 } else { arguments[4] as u32 };
+                let place = |path: &Path| self.place(path, Want::Change);
+                let (Some(old), Some(new)) = (place(&old)?, place(&new)?) else { return Ok(Answer::Native) };
+                self.rename(number == c::SYS_linkat, old, new, flags)?;
                 Ok(Answer::Number(0))
             }
             c::SYS_socket if self.makes_sockets => socket(from, name, third),
@@ -350,29 +372,77 @@ impl Opener {
         Ok((path.is_absolute() || begins_here).then(|| normal(&self.here.join(path))))
     }
 
-    /// The folder of a file. Of several, the innermost that can be written.
-    fn place(&self, path: &Path) -> Option<Place<'_>> {
+    /// The file, if the worker may do this with it: in the nearest of several folders. A folder that grows
+    /// takes nothing away from the others.
+    fn granted(&self, path: &Path, want: Want) -> Option<Granted<'_>> {
         if is_by_process(path) {
             return None;
         }
-        let has = |folder: &&Folder| match folder.only {
-            Some(_) => folder.path == path,
-            None => path.starts_with(&folder.path),
-        };
-        let inner = |folder: &&Folder| (folder.uses, folder.path.components().count());
-        let folder = self.folders.iter().filter(has).max_by_key(inner)?;
-        let beneath = match &folder.only {
-            Some(name) => name.into(),
-            None => path.strip_prefix(&folder.path).ok()?.to_path_buf(),
-        };
-        Some(Place { folder, beneath })
+        let all = self.grants.iter().filter_map(|grant| grant.file(path, want));
+        all.max_by_key(|file| (file.grant.allowed != Use::Make, file.grant.depth()))
     }
 
-    /// The place of a file whose name is made, changed, or removed.
-    fn changed(&self, path: &Path) -> Done<Option<Place<'_>>> {
-        match self.place(path) {
-            Some(place) if place.folder.uses != Use::Write => Err(Errno::ACCESS),
-            place => Ok(place),
+    fn made(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the worker has made this file, or a folder above it.
+    fn is_made(&self, path: &Path) -> bool {
+        let made = self.made();
+        path.ancestors().any(|path| made.contains(path))
+    }
+
+    /// Whether a name in a folder that grows may be given to a new file: in the folder itself, or in one that
+    /// the worker has made there.
+    fn check_new(&self, growing: Option<&Path>) -> Done<()> {
+        let Some(path) = growing else { return Ok(()) };
+        let above = path.parent().unwrap_or(path);
+        let is_direct = self.grants.iter().any(|grant| grant.allowed == Use::Make && grant.is_of(above));
+        match is_direct || self.is_made(above) {
+            true if self.made().len() < MADE_MAX => Ok(()),
+            true => Err(Errno::NOSPC),
+            false => Err(Errno::ACCESS),
+        }
+    }
+
+    /// Whether a name in a folder that grows is that of a file that the worker has made.
+    fn check_old(&self, growing: Option<&Path>) -> Done<()> {
+        if growing.is_none_or(|path| self.is_made(path)) { Ok(()) } else { Err(Errno::ACCESS) }
+    }
+
+    /// Renames a file, or gives it a second name.
+    fn rename(&self, is_link: bool, old: Place, new: Place, flags: u32) -> Done<()> {
+        self.check_old(old.growing.as_deref())?;
+        let is_new = new.growing.as_ref().is_some_and(|path| !self.is_made(path));
+        if is_new {
+            self.check_new(new.growing.as_deref())?;
+        }
+        match is_link {
+            true if flags == 0 => {
+                rustix::fs::linkat(old.directory, old.name, new.directory, new.name, AtFlags::empty())?;
+            }
+            true => return Err(Errno::INVAL),
+            false => {
+                let known = RenameFlags::NOREPLACE | RenameFlags::EXCHANGE;
+                let flags = RenameFlags::from_bits(flags).filter(|flags| known.contains(*flags));
+                let mut flags = flags.ok_or(Errno::INVAL)?;
+                if is_new {
+                    // The kernel refuses an exchange with a file that must not be there.
+                    flags |= RenameFlags::NOREPLACE;
+                }
+                rustix::fs::renameat_with(old.directory, old.name, new.directory, new.name, flags)?;
+                self.made().retain(|path| Some(path) != old.growing.as_ref());
+            }
+        }
+        self.made().extend(new.growing);
+        Ok(())
+    }
+
+    /// The file whose name is made, changed, or removed. `None`: no file that the worker may name.
+    fn changed(&self, path: &Path, want: Want) -> Done<Option<Granted<'_>>> {
+        match self.granted(path, want) {
+            None if self.granted(path, Want::Describe).is_some() => Err(Errno::ACCESS),
+            file => Ok(file),
         }
     }
 
@@ -394,16 +464,37 @@ impl Opener {
         }
         let creates = stated.contains(OFlags::CREATE) || stated.contains(OFlags::TMPFILE);
         let writes = creates || stated.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC);
-        let mode = Mode::from_raw_mode(if creates { (mode & MODE) as u32 } else { 0 });
+        let mode = Mode::from_raw_mode(if creates { (mode & FILE_MODE) as u32 } else { 0 });
         let flags = stated & FLAGS | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let is_nameless = stated.contains(OFlags::TMPFILE);
-        let opened = self.follow(path, |place| match place.folder.uses {
-            Use::Read if writes => Err(Errno::ACCESS),
-            Use::Temporary if !is_nameless => Err(Errno::ACCESS),
-            _ if is_nameless => place.open_nameless(flags, mode),
-            _ => place.open(flags, mode),
+        let want = match stated.contains(OFlags::TMPFILE) {
+            true => Want::Nameless,
+            false if writes => Want::Write,
+            false => Want::Read,
+        };
+        let opened = self.follow(path, want, |file| match want {
+            Want::Nameless => open_nameless(file, flags, mode),
+            _ if file.is_of_maker() && !self.is_made(&file.path()) => self.open_new(file, flags, mode),
+            _ => file.open(flags, mode),
         })?;
         Ok(opened.map_or(Answer::Native, |file| Answer::Descriptor(file, closes)))
+    }
+
+    /// Opens a file that the worker has not made yet, in a folder that grows: a new one, or a pipe.
+    fn open_new(&self, file: &Granted<'_>, flags: OFlags, mode: Mode) -> Done<OwnedFd> {
+        if !flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
+            return Err(Errno::ACCESS);
+        }
+        let path = file.path();
+        if flags.contains(OFlags::CREATE) && self.check_new(Some(&path)).is_ok() {
+            match file.open(flags | OFlags::EXCL | OFlags::NOFOLLOW, mode) {
+                Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => {}
+                made => {
+                    self.made().extend(made.is_ok().then_some(path));
+                    return made;
+                }
+            }
+        }
+        file.open_pipe(flags)
     }
 
     /// Opens a file to describe it, also the directories above the folders. `None`: it is neither.
@@ -412,28 +503,29 @@ impl Opener {
             return own.map(Some);
         }
         let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
-        let is_above = |folder: &Folder| folder.path.starts_with(path);
-        match self.follow(path, |place| place.open(flags, Mode::empty()))? {
-            None if self.folders.iter().any(is_above) => {
+        match self.follow(path, Want::Describe, |file| file.open(flags, Mode::empty()))? {
+            None if self.grants.iter().any(|grant| grant.is_beneath(path)) => {
                 rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).map(Some)
             }
             found => Ok(found),
         }
     }
 
-    /// Opens a file in its folder, or, if its name is a link that leaves the folder, in the folder of the
-    /// link's target.
-    fn follow(&self, path: &Path, open: impl Fn(&Place<'_>) -> Done<OwnedFd>) -> Done<Option<OwnedFd>> {
+    /// Opens a file in its folder, or, if its name has a link that leaves the folder, in the folder to which
+    /// the link leads.
+    fn follow<T>(&self, path: &Path, want: Want, open: impl Fn(&Granted<'_>) -> Done<T>) -> Done<Option<T>> {
+        // A name that is given or taken away is that of a link, not of what the link leads to.
+        let is_last_followed = !matches!(want, Want::Change | Want::Remove | Want::MakeFolder);
         let mut path = path.to_path_buf();
         for _ in 0..LINKS_MAX {
-            let Some(place) = self.place(&path) else { return Ok(None) };
-            match open(&place) {
-                Err(Errno::XDEV) => {
-                    let (directory, name) = place.parent()?;
-                    let target = rustix::fs::readlinkat(directory, name, vec![]).map_err(|_| Errno::XDEV)?;
-                    let above = path.parent().unwrap_or(&path);
-                    path = normal(&above.join(OsStr::from_bytes(target.as_bytes())));
-                }
+            let Some(file) = self.changed(&path, want)? else { return Ok(None) };
+            match open(&file) {
+                Err(Errno::XDEV) => match file.without_link(is_last_followed) {
+                    Some(other) => path = normal(&other),
+                    // What the kernel shows of itself, by the rights of the worker.
+                    None if matches!(want, Want::Read | Want::Describe) => return Ok(None),
+                    None => return Err(Errno::XDEV),
+                },
                 opened => return opened.map(Some),
             }
         }
@@ -450,73 +542,35 @@ impl Opener {
         Ok(Answer::Number(0))
     }
 
-    /// Changes a name in its directory.
-    fn change(&self, path: Option<PathBuf>, change: impl Fn(&OwnedFd, &OsStr) -> Done<()>) -> Done<Answer> {
-        let Some(path) = path else { return Ok(Answer::Native) };
-        let Some(place) = self.changed(&path)? else { return Ok(Answer::Native) };
-        let (directory, name) = place.parent()?;
-        change(&directory, &name).map(|()| Answer::Number(0))
+    /// The place of a name that is made, changed, or removed. `None`: the worker may not name the file.
+    fn place(&self, path: &Path, want: Want) -> Done<Option<Place>> {
+        let place = self.follow(path, want, |file| {
+            let (directory, name) = file.parent()?;
+            Ok(Place { directory, name, growing: file.is_of_maker().then(|| file.path()) })
+        });
+        place.map_err(|error| match error {
+            Errno::BUSY if want == Want::MakeFolder => Errno::EXIST,
+            error => error,
+        })
     }
 }
 
-impl Folder {
-    fn open(path: &Path, uses: Use) -> Option<Self> {
-        let (directory, only) = match path.is_dir() {
-            true => (path, None),
-            false => (path.parent()?, Some(path.file_name()?.to_os_string())),
-        };
-        if is_by_process(path) {
-            return None;
-        }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(directory, flags, Mode::empty()).ok()?;
-        Some(Self { path: path.to_path_buf(), directory, only, uses })
+/// Makes a file without a name in this directory.
+fn open_nameless(folder: &Granted<'_>, flags: OFlags, mode: Mode) -> Done<OwnedFd> {
+    match folder.open(flags, mode) {
+        // NFS, and overlayfs before Linux 6.3: the name is removed at once.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR) => {}
+        opened => return opened,
     }
-}
-
-impl Place<'_> {
-    fn open(&self, flags: OFlags, mode: Mode) -> Done<OwnedFd> {
-        let beneath = if self.beneath.as_os_str().is_empty() { Path::new(".") } else { &self.beneath };
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        if self.folder.path == Path::new("/") {
-            // An output in `/` is no reason to open what the kernel shows there: /proc, /sys, /dev.
-            resolve |= ResolveFlags::NO_XDEV;
-        }
-        rustix::fs::openat2(&self.folder.directory, beneath, flags, mode, resolve)
-    }
-
-    /// Makes a file without a name in this directory.
-    fn open_nameless(&self, flags: OFlags, mode: Mode) -> Done<OwnedFd> {
-        match self.open(flags, mode) {
-            // NFS, and overlayfs before Linux 6.3: the name is removed at once.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR) => {}
-            opened => return opened,
-        }
-        static MADE: AtomicU64 = AtomicU64::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = OsString::from(format!(".weir-{}-{number}", getpid().as_raw_pid()));
-        let named = Place { folder: self.folder, beneath: self.beneath.join(&name) };
-        let flags = (flags - OFlags::TMPFILE) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let file = named.open(flags, mode)?;
-        let (directory, name) = named.parent()?;
-        rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
-        Ok(file)
-    }
-
-    /// The directory of the file, and its name there.
-    fn parent(&self) -> Done<(OwnedFd, OsString)> {
-        // The name of the folder itself is above the folder.
-        let name = self.beneath.file_name().ok_or(Errno::EXIST)?.to_os_string();
-        let above = self.beneath.parent().unwrap_or(Path::new("")).to_path_buf();
-        let above = Place { folder: self.folder, beneath: above };
-        let directory = above.open(OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok((directory, name))
-    }
-}
-
-/// Whether a name is another file for each process: a descriptor, for instance.
-pub fn is_by_process(path: &Path) -> bool {
-    ["/proc", "/dev/fd"].iter().any(|above| path.starts_with(above))
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let name = OsString::from(format!(".weir-{}-{number}", getpid().as_raw_pid()));
+    let named = folder.join(&name);
+    let flags = (flags - OFlags::TMPFILE) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let file = named.open(flags, mode)?;
+    let (directory, name) = named.parent()?;
+    rustix::fs::unlinkat(directory, name, AtFlags::empty())?;
+    Ok(file)
 }
 
 /// Makes a socket of TCP or UDP.

@@ -74,7 +74,7 @@ pub fn forbid_new_rights() -> io::Result<()> {
 /// What versions of the kernel bring for the limits of a process.
 const BY_VERSION: [([u32; 2], &str); 4] = [
     ([5, 13], "files are restricted by user and capabilities alone (Landlock)"),
-    ([5, 14], "a run of root opens its files as root"),
+    ([5, 19], "a run of root opens its files as root"),
     ([5, 19], "a capture with filters in the kernel keeps CAP_BPF"),
     ([6, 12], "signals to other processes and abstract sockets are restricted by the user alone"),
 ];

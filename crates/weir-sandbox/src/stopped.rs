@@ -49,7 +49,7 @@ pub(crate) struct Stop {
 /// rights.
 ///
 /// # Errors
-/// If another process answers calls of this one already, or the kernel is older than Linux 5.0.
+/// If another process answers calls of this one already, or the kernel is older than Linux 5.19.
 pub(crate) fn stop(calls: &[Stop]) -> io::Result<Stopped> {
     let instruction = |code: u32, k: u32, [yes, no]: [u8; 2]| c::sock_filter {
         code: u16::try_from(code).unwrap_or_default(),
@@ -76,15 +76,10 @@ pub(crate) fn stop(calls: &[Stop]) -> io::Result<Stopped> {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
         filter: program.as_mut_ptr(),
     };
-    let mut made = -1;
-    for flags in [c::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE, c::SECCOMP_FILTER_FLAG_NEW_LISTENER] {
-        // SAFETY: the kernel only reads the filter. The filter names `len` instructions, which live until the
-        // call returns.
-        made = unsafe { c::syscall(c::SYS_seccomp, c::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) };
-        if made >= 0 || io::Error::last_os_error().raw_os_error() != Some(c::EINVAL) {
-            break;
-        }
-    }
+    let flags = c::SECCOMP_FILTER_FLAG_NEW_LISTENER | WAIT_KILLABLE;
+    // SAFETY: the kernel only reads the filter. The filter names `len` instructions, which live until the
+    // call returns.
+    let made = unsafe { c::syscall(c::SYS_seccomp, c::SECCOMP_SET_MODE_FILTER, flags, &raw const filter) };
     match c::c_int::try_from(made) {
         // SAFETY: the kernel has just made the descriptor.
         Ok(number) if number >= 0 => Ok(Stopped(unsafe { OwnedFd::from_raw_fd(number) })),

@@ -31,7 +31,7 @@ use keys::Keys;
 use live::{Again, Live};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -69,7 +69,7 @@ pub fn run(input: &Input, filter: &str) -> Result<ExitCode, Failure> {
     local_users::begin(&input.allow_user, input.group_read);
     let mut needs = Needs::of(input, &[], None);
     // Recordings.
-    needs.writes([PathBuf::from(".")]);
+    needs.writes(Path::new("weir.pcapng"));
     // Threads have the rights of the one that starts them, so threads come later.
     let is_link = !input.interface.is_empty();
     if !is_link {

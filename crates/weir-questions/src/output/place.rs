@@ -133,22 +133,31 @@ pub fn check_replaceable(path: &Path) -> Result<(), Failure> {
         return check(path);
     }
     files::refuse_link(path).map_err(|e| Failure::writing(path.display(), &e))?;
-    let beside = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match beside.is_dir() {
-        true => check_directory(beside),
-        false => check(path),
-    }
+    // A run that is restricted makes only files whose names begin with that of the output.
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(tried_name());
+    let tried = files::create_new(Path::new(&beside)).and_then(|_| std::fs::remove_file(&beside));
+    tried.map_err(|e| Failure::writing(path.display(), &e))
 }
 
-/// Checks that a file can be created in a directory, or in its nearest existing ancestor; nothing remains.
+/// Checks that a file can be created in a directory, or that the directory can be made; nothing remains.
 pub fn check_directory(path: &Path) -> Result<(), Failure> {
     let tried = files::refuse_foreign_link(path).and_then(|()| {
         let path = std::path::absolute(path)?;
-        let there = path.ancestors().find(|path| path.exists()).unwrap_or(&path);
-        let tried = there.join(format!(".weir-{}", std::process::id()));
-        files::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
+        match path.ancestors().take_while(|path| !path.exists()).last() {
+            Some(missing) => std::fs::create_dir(missing).and_then(|()| std::fs::remove_dir(missing)),
+            None => {
+                let tried = path.join(tried_name());
+                files::create_new(&tried).and_then(|_| std::fs::remove_file(&tried))
+            }
+        }
     });
     tried.map_err(|e| Failure::writing(path.display(), &e))
+}
+
+/// The end of the name of a file that is made and removed at once.
+fn tried_name() -> String {
+    format!(".weir-{}", std::process::id())
 }
 
 /// A file or directory that is written to, by whatever path.

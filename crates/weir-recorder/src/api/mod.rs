@@ -70,11 +70,6 @@ impl ApiParams {
     pub fn socket(&self) -> Option<&Path> {
         self.address.strip_prefix("unix:").map(Path::new)
     }
-
-    /// The directory in which a socket file is made.
-    pub fn directory(&self) -> Option<PathBuf> {
-        self.socket()?.parent().map(Path::to_path_buf)
-    }
 }
 
 /// The socket of the server, before it serves.

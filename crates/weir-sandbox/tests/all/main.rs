@@ -13,7 +13,8 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Command;
 use weir_sandbox::{
-    Calls, CapabilitySet, Files, Gid, KeeperCalls, Limits, OPENER_CAPABILITIES, Opener, Pid, Sockets, Uid,
+    Calls, CapabilitySet, Files, Gid, Grants, KeeperCalls, Limits, OPENER_CAPABILITIES, Opener, Pid, Sockets,
+    Uid,
 };
 
 /// Runs in a thread of its own: limits cannot be left.
@@ -155,18 +156,23 @@ fn files_are_those_that_are_named() {
 }
 
 /// Runs `body` in a thread whose files are opened by other threads, and that has these limits itself.
-fn with_opener(opened: &Files, limits: Limits, body: impl FnOnce() + Send + 'static) {
-    let opener = Opener::new(opened, None, false).expect("the folders are there");
+fn with_opener(opened: &Grants, limits: Limits, body: impl FnOnce() + Send + 'static) {
+    let opener = Opener::new(opened).expect("the folders are there");
     let (asking, answering) = UnixStream::pair().expect("sockets");
     let worker = std::thread::spawn(move || {
         weir_sandbox::forbid_new_rights().expect("no rights are needed");
-        assert!(weir_sandbox::ask_opener(&asking).expect("the opener answers"), "this kernel stops calls");
+        assert_eq!(
+            weir_sandbox::ask_opener(&asking).expect("the opener answers"),
+            Ok(()),
+            "this kernel stops calls"
+        );
         assert_eq!(limits.enter().expect("the kernel restricts the thread"), None);
         Calls::default().restrict_thread().expect("the kernel has seccomp");
         body();
     });
+    let files = opened.files();
     let limit = || {
-        let limits = Limits { capabilities: OPENER_CAPABILITIES, ..Limits::default() };
+        let limits = Limits { capabilities: OPENER_CAPABILITIES, files: Some(files), ..Limits::default() };
         limits.enter().expect("the kernel restricts the thread");
     };
     let calls = opener.calls();
@@ -192,13 +198,23 @@ fn an_opener_opens_what_is_beneath_its_folders() {
         ("../other/file".into(), "up"),
         ("/proc/self/mem".into(), "to-memory"),
         ("loop".into(), "loop"),
+        (write.clone(), "to-outputs"),
+        ("../write".into(), "up-to-outputs"),
+        ("../other".into(), "up-to-others"),
     ] {
         symlink(target, read.join(link)).expect("a link");
     }
+    fs::create_dir(write.join("inner")).expect("a directory");
+    symlink(write.join("inner"), write.join("to-inner")).expect("a link");
     // Another user enters none of these.
     let is_root = status(["Uid", "", "", "", ""])[0].starts_with('0');
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o700)).expect("its owner may");
-    let files = Files { read: vec![read.clone(), other.join("single")], write: vec![write.clone()] };
+    let files = Grants {
+        folders: vec![read.clone()],
+        files: vec![other.join("single")],
+        output_folders: vec![write.clone()],
+        ..Grants::default()
+    };
     let nobody = is_root.then(|| (Uid::from_raw(65_534), Gid::from_raw(65_534)));
     with_opener(&files, Limits { user: nobody, ..none() }, move || {
         let refused = |done: std::io::Result<()>| {
@@ -210,7 +226,13 @@ fn an_opener_opens_what_is_beneath_its_folders() {
         assert_eq!(fs::read(read.join("file")).expect("it is named"), b"text");
         assert_eq!(fs::read(other.join("single")).expect("it is named"), b"one");
         assert_eq!(fs::read(read.join("to-folder")).expect("both folders are named"), b"text");
-        for closed in ["to-other", "up", "to-memory"] {
+        for link in ["to-outputs", "up-to-outputs"] {
+            assert_eq!(fs::read(read.join(link).join("file")).expect("both folders are named"), b"text");
+        }
+        let new = write.join("to-inner/through-a-link");
+        written(&new).and_then(|()| fs::rename(&new, write.join("named"))).expect("both are named");
+        fs::remove_file(write.join("named")).expect("it is there");
+        for closed in ["to-other", "up", "to-memory", "up-to-others/file"] {
             refused(readable(&read.join(closed)));
         }
         assert_eq!(fs::read(read.join("loop")).expect_err("a loop").raw_os_error(), Some(libc::ELOOP));
@@ -254,15 +276,146 @@ fn an_opener_opens_what_is_beneath_its_folders() {
     });
 }
 
+/// An output is a file, and not the folder that it is in.
+#[test]
+fn an_opener_knows_the_names_of_an_output_and_no_other_of_its_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().expect("a directory");
+    let home = place.path().join("home");
+    fs::create_dir_all(home.join(".ssh")).expect("a directory");
+    for name in [".ssh/keys", "secret", "x.conf", "hosts", "socket", "xylophone"] {
+        fs::write(home.join(name), "kept").expect("a file");
+    }
+    rustix::fs::mkfifoat(rustix::fs::CWD, home.join("pipe"), rustix::fs::Mode::from_raw_mode(0o600))
+        .expect("a pipe");
+    fs::create_dir(place.path().join("other")).expect("a directory");
+    fs::write(place.path().join("other/target"), "linked").expect("a file");
+    std::os::unix::fs::symlink(place.path().join("other/target"), home.join("link")).expect("a link");
+    fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).expect("its owner may");
+    let is_root = status(["Uid", "", "", "", ""])[0].starts_with('0');
+    let nobody = is_root.then(|| (Uid::from_raw(65_534), Gid::from_raw(65_534)));
+    let grants = Grants {
+        files: vec![home.join("hosts"), home.join("link")],
+        outputs: vec![home.join("x.json.gz")],
+        output_folders: vec![home.join("new/folder")],
+        sinks: vec![home.join("pipe"), "/dev/null".into()],
+        removed: vec![home.join("socket")],
+        temporary: Some(place.path().into()),
+        ..Grants::default()
+    };
+    let kept = home.clone();
+    with_opener(&grants, Limits { user: nobody, ..none() }, move || {
+        let in_home = |name: &str| home.join(name);
+        assert_eq!(fs::read(in_home("link")).expect("a file that is named by a link"), b"linked");
+        for name in ["x.json", "x.json.17.part", "x.2026-12-01-00-00-00.json", "x"] {
+            fs::write(in_home(name), "row").expect("a name of the output");
+        }
+        fs::rename(in_home("x.json.17.part"), in_home("x.json")).expect("both are names of the output");
+        fs::remove_file(in_home("x")).expect("a name of the output");
+        assert!(fs::read_dir(&home).expect("a folder of an output is listed").count() >= 7);
+        assert_eq!(fs::read(in_home("hosts")).expect("it is named"), b"kept");
+        fs::rename(in_home("x.json"), in_home("hosts")).expect_err("the other name is only read");
+        let closed = [".ssh/keys", ".ssh/new", "secret", "xylophone", "new/other", "y.json", ".x.json"];
+        for name in closed {
+            assert!(fs::read(in_home(name)).is_err(), "{name} is read");
+            assert!(fs::write(in_home(name), "lost").is_err(), "{name} is written");
+            assert!(fs::remove_file(in_home(name)).is_err(), "{name} is removed");
+            assert!(fs::rename(in_home("x.json"), in_home(name)).is_err(), "{name} is replaced");
+            assert!(fs::create_dir(in_home(name)).is_err(), "{name} is made");
+        }
+        fs::create_dir_all(in_home("new/folder/deep")).expect("a folder for outputs");
+        fs::write(in_home("new/folder/deep/row"), "row").expect("a folder for outputs");
+        assert!(fs::read(in_home("socket")).is_ok() && fs::write(in_home("socket"), "").is_err());
+        fs::remove_file(in_home("socket")).expect("it is removed at the end");
+        fs::write("/dev/null", "lost").expect("a device that is named");
+        for done in [fs::remove_file(in_home("pipe")), fs::write(in_home("pipe.part"), "")] {
+            assert!(done.is_err(), "a pipe is only opened");
+        }
+        // What is above is neither seen nor changed.
+        let unknown = fs::metadata(home.join("none")).expect_err("it is not told").kind();
+        assert!(!is_root || unknown == ErrorKind::PermissionDenied, "{unknown}");
+        tempfile::tempfile_in(place.path()).expect("a file without a name");
+        tempfile::tempfile_in(&home).expect_err("another folder");
+    });
+    for name in [".ssh/keys", "secret", "hosts", "xylophone"] {
+        assert_eq!(fs::read(kept.join(name)).expect("it is there"), b"kept", "{name}");
+    }
+}
+
+#[test]
+fn an_opener_of_a_folder_that_grows_makes_new_files_and_leaves_the_old_ones() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().expect("a directory");
+    let home = place.path().join("home");
+    fs::create_dir_all(home.join("old")).expect("a directory");
+    for name in [".profile", "secret", "old/file"] {
+        fs::write(home.join(name), "kept").expect("a file");
+    }
+    rustix::fs::mkfifoat(rustix::fs::CWD, home.join("pipe"), rustix::fs::Mode::from_raw_mode(0o600))
+        .expect("a pipe");
+    fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).expect("its owner may");
+    let is_root = status(["Uid", "", "", "", ""])[0].starts_with('0');
+    let nobody = is_root.then(|| (Uid::from_raw(65_534), Gid::from_raw(65_534)));
+    let grants = Grants { growing: vec![home.clone()], ..Grants::default() };
+    let kept = home.clone();
+    let reader = fs::File::options().read(true).write(true).open(home.join("pipe")).expect("both ends");
+    with_opener(&grants, Limits { user: nobody, ..none() }, move || {
+        let in_home = |name: &str| home.join(name);
+        for name in [".profile", ".bashrc", "secret", "old", "old/file", "old/new", "none/new"] {
+            assert!(fs::read(in_home(name)).is_err(), "{name} is read");
+            assert!(fs::write(in_home(name), "lost").is_err(), "{name} is written");
+            assert!(fs::remove_file(in_home(name)).is_err(), "{name} is removed");
+            assert!(fs::remove_dir(in_home(name)).is_err(), "{name} is removed");
+            assert!(fs::create_dir(in_home(name)).is_err(), "{name} is made");
+            assert!(fs::hard_link(in_home(name), in_home("linked")).is_err(), "{name} is linked");
+            assert!(fs::rename(in_home(name), in_home("taken")).is_err(), "{name} is taken");
+        }
+        fs::metadata(in_home("secret")).expect("a file is described");
+        assert!(fs::read_dir(&home).expect("a folder is listed").count() >= 4);
+        for text in ["first", "next"] {
+            fs::write(in_home("rows.part"), text).expect("a new file");
+        }
+        for name in ["secret", ".bashrc", "old/file", "old/new"] {
+            assert!(fs::rename(in_home("rows.part"), in_home(name)).is_err(), "{name} is replaced");
+        }
+        for _ in 0..2 {
+            fs::write(in_home("rows.part"), "row").expect("a new file");
+            fs::rename(in_home("rows.part"), in_home("rows")).expect("both are new");
+        }
+        assert_eq!(fs::read(in_home("rows")).expect("it is new"), b"row");
+        fs::create_dir_all(in_home("new/deep")).expect("new folders");
+        fs::write(in_home("new/deep/.file"), "row").expect("a folder that is new");
+        fs::remove_file(in_home("new/deep/.file")).expect("it is new");
+        for folder in ["new/deep", "new"] {
+            fs::remove_dir(in_home(folder)).expect("it is new");
+        }
+        fs::write(in_home("pipe"), "row").expect("a pipe is written to");
+        assert!(fs::remove_file(in_home("pipe")).is_err() && fs::File::open(in_home("pipe")).is_err());
+        fs::remove_file(in_home("rows")).expect("it is new");
+    });
+    drop(reader);
+    for name in [".profile", "secret", "old/file"] {
+        assert_eq!(fs::read(kept.join(name)).expect("it is there"), b"kept", "{name}");
+    }
+    assert_eq!(fs::read_dir(&kept).expect("a folder").count(), 4, "nothing is left");
+}
+
 /// An output in `/` makes every folder one that is written, but nothing of the kernel's.
 #[test]
 fn an_opener_of_the_root_folder_opens_no_file_of_the_kernel() {
-    let files = Files { read: vec![], write: vec!["/".into()] };
-    with_opener(&files, none(), || {
+    let place = tempfile::tempdir().expect("a directory");
+    let link = place.path().join("host");
+    std::os::unix::fs::symlink("/", &link).expect("a link");
+    let files = Grants { output_folders: vec!["/".into(), link.clone()], ..Grants::default() };
+    with_opener(&files, none(), move || {
         assert!(fs::read("/etc/hostname").is_ok(), "a file beneath the folder");
-        for path in ["/proc/self/mem", "/proc/1/mem", "/proc/sys/kernel/core_pattern", "/sys/power/state"] {
-            assert!(fs::OpenOptions::new().write(true).open(path).is_err(), "{path}");
+        for name in ["proc/self/mem", "proc/1/mem", "proc/sys/kernel/core_pattern", "sys/power/state"] {
+            for path in [Path::new("/").join(name), link.join(name)] {
+                assert!(fs::OpenOptions::new().write(true).open(&path).is_err(), "{}", path.display());
+            }
         }
+        let environment = link.join("proc/1/environ");
+        assert!(fs::read(environment).is_err(), "what only the owner of a process reads");
         // Names of `/proc` are those of the worker.
         assert!(
             fs::read_link("/proc/self").is_ok_and(|own| own == Path::new(&std::process::id().to_string()))
@@ -279,7 +432,7 @@ fn no_call_harms_an_opener() {
     let folder = place.path().join("in");
     fs::create_dir(&folder).expect("a directory");
     fs::write(place.path().join("out"), "kept").expect("a file");
-    let files = Files { read: vec![], write: vec![folder.clone()] };
+    let files = Grants { output_folders: vec![folder.clone()], ..Grants::default() };
     with_opener(&files, none(), move || {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut random = move |bound: u64| {
